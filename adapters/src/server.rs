@@ -1,0 +1,78 @@
+//! MCP servers, as connections that can be opened, used and ended.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pilothouse_messages::call::CallResult;
+use pilothouse_messages::error::{ConnectError, RequestError};
+use serde_json::{Map, Value};
+use tokio::sync::mpsc;
+
+use crate::BoxFuture;
+
+/// What a server tells us by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Notice {
+    /// Its tools changed (`notifications/tools/list_changed`).
+    ToolsChanged,
+}
+
+/// Where a connection puts notices: bounded, and one that does not fit is dropped, since one that waits says the same.
+pub type Notices = mpsc::Sender<Notice>;
+
+/// One page of `tools/list`, unparsed: each tool is judged on its own later.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Page {
+    /// The tools as the server sent them.
+    pub tools: Vec<Value>,
+    /// Where the next page starts.
+    pub next_cursor: Option<String>,
+}
+
+/// Opens connections to one server.
+///
+/// For implementers: `connect` is bounded by its caller and may be dropped at any point; whatever it had started
+/// (a process group, pipes) is gone soon after. Nothing of the server may be read without a bound on its size.
+pub trait Connector: Send + Sync + 'static {
+    /// Starts the server if need be, and does the handshake.
+    fn connect(&self, notices: Notices) -> BoxFuture<'_, Result<Arc<dyn Connection>, ConnectError>>;
+
+    /// The last lines of the server's stderr, oldest first; over connections, since a dead one's words matter most.
+    fn stderr(&self) -> Vec<String>;
+}
+
+/// One open connection.
+///
+/// For implementers: every method can be called from many tasks at once. When the connection ends, every pending
+/// request fails with [`RequestError::Ended`] at once.
+pub trait Connection: Send + Sync + 'static {
+    /// The protocol version that the server answered.
+    fn protocol(&self) -> String;
+
+    /// Asks for one page of tools.
+    ///
+    /// # Cancel safety
+    /// Dropping the future forgets the answer.
+    fn list_page(&self, cursor: Option<String>) -> BoxFuture<'_, Result<Page, RequestError>>;
+
+    /// Calls a tool. `meta` goes into the request's `_meta`.
+    ///
+    /// # Cancel safety
+    /// Dropping the future sends the server a cancel notice.
+    fn call(
+        &self,
+        tool: String,
+        arguments: Map<String, Value>,
+        meta: Map<String, Value>,
+    ) -> BoxFuture<'_, Result<CallResult, RequestError>>;
+
+    /// Resolves when the connection has ended, with the reason in plain words; at once if it already has.
+    fn ended(&self) -> BoxFuture<'_, String>;
+
+    /// Ends the connection politely: closes the input, then terminates, then kills, each within a share of
+    /// `grace`; resolves when the process group is gone and reaped.
+    fn close(&self, grace: Duration) -> BoxFuture<'_, ()>;
+
+    /// Kills at once, without waiting.
+    fn kill(&self);
+}

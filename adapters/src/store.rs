@@ -1,0 +1,194 @@
+//! Stores: ordered keys in keyspaces, atomic batches, and lanes that acknowledge in order.
+//!
+//! A *lane* belongs to one writer. It acknowledges its batches in the order in which they were appended, each one
+//! only when it and all before it are durable (synced to the disk, not only handed to the kernel). Many lanes share
+//! one sync: group commit is inside the store. After one failure a lane refuses everything, so that no later batch
+//! can become durable over a gap.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use pilothouse_messages::error::StoreError;
+use tokio::sync::oneshot;
+
+use crate::BoxFuture;
+
+/// The largest value (64 KiB): sled keeps larger ones in files that it never removes.
+pub const VALUE_BYTES_MAX: usize = 64 << 10;
+/// The largest batch (1 MiB); larger writes are staged and switched by one key.
+pub const BATCH_BYTES_MAX: usize = 1 << 20;
+
+/// Who writes what; the first byte of every stored key. Each has one writer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Keyspace {
+    /// Events of topics, written by their sessions.
+    Journal,
+    /// One head for each topic, written by its session.
+    Head,
+    /// Topics with an open turn, card or debt: all that a start reads. Written by sessions.
+    Open,
+    /// The ledger of approvals, written by the approval actor.
+    Ledger,
+    /// Listings of servers, written by the catalog.
+    Listing,
+    /// Wire names, written by the registry.
+    Names,
+    /// Facts about the store itself, written when it is made.
+    Meta,
+}
+
+impl Keyspace {
+    /// The byte in front of every key. Frozen.
+    pub fn byte(self) -> u8 {
+        match self {
+            Self::Journal => b'j',
+            Self::Head => b'h',
+            Self::Open => b'o',
+            Self::Ledger => b'l',
+            Self::Listing => b'c',
+            Self::Names => b'n',
+            Self::Meta => b'm',
+        }
+    }
+}
+
+/// When a batch has to be on the disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// Before it is acknowledged.
+    #[default]
+    Sync,
+    /// Within 500 ms; acknowledged when all before it are durable and it is written.
+    Lazy,
+}
+
+/// One change of one key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// Sets a value.
+    Put(Keyspace, Vec<u8>, Vec<u8>),
+    /// Removes a key.
+    Delete(Keyspace, Vec<u8>),
+}
+
+/// Changes that happen together or not at all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Batch {
+    /// The changes, in order.
+    pub changes: Vec<Change>,
+    /// When they have to be on the disk.
+    pub durability: Durability,
+}
+
+impl Batch {
+    /// An empty batch that is synced before it is acknowledged.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets a value.
+    pub fn put(&mut self, keyspace: Keyspace, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) {
+        self.changes.push(Change::Put(keyspace, key.into(), value.into()));
+    }
+
+    /// Removes a key.
+    pub fn delete(&mut self, keyspace: Keyspace, key: impl Into<Vec<u8>>) {
+        self.changes.push(Change::Delete(keyspace, key.into()));
+    }
+
+    /// Bytes of all keys and values.
+    pub fn bytes(&self) -> usize {
+        let sizes = self.changes.iter().map(|change| match change {
+            Change::Put(_, key, value) => key.len() + value.len(),
+            Change::Delete(_, key) => key.len(),
+        });
+        sizes.sum()
+    }
+
+    /// Checks the two bounds.
+    ///
+    /// # Errors
+    /// [`StoreError::TooLarge`] if a value passes [`VALUE_BYTES_MAX`] or the whole passes [`BATCH_BYTES_MAX`].
+    pub fn check(&self) -> Result<(), StoreError> {
+        for change in &self.changes {
+            match change {
+                Change::Put(_, _, value) if value.len() > VALUE_BYTES_MAX => {
+                    let bytes = value.len();
+                    return Err(StoreError::TooLarge { what: "a value", bytes, limit: VALUE_BYTES_MAX });
+                }
+                Change::Put(..) | Change::Delete(..) => {}
+            }
+        }
+        let bytes = self.bytes();
+        if bytes > BATCH_BYTES_MAX {
+            return Err(StoreError::TooLarge { what: "a batch", bytes, limit: BATCH_BYTES_MAX });
+        }
+        Ok(())
+    }
+}
+
+/// A key with its value, as [`Store::scan`] returns them.
+pub type Pair = (Vec<u8>, Vec<u8>);
+
+/// A durable, ordered key-value store.
+///
+/// For implementers: `tests` holds one contract suite; every adapter has to pass it.
+pub trait Store: Send + Sync + 'static {
+    /// A fresh lane.
+    fn lane(&self) -> Arc<dyn Lane>;
+
+    /// Reads one value. Sees every acknowledged batch.
+    fn get(&self, keyspace: Keyspace, key: Vec<u8>) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>>;
+
+    /// Reads up to `limit` pairs of a keyspace in key order: keys that start with `prefix` and come after `after`.
+    fn scan(
+        &self,
+        keyspace: Keyspace,
+        prefix: Vec<u8>,
+        after: Option<Vec<u8>>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<Pair>, StoreError>>;
+
+    /// Makes everything durable that was appended, then refuses further appends and reads.
+    fn close(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+}
+
+/// One writer's way into the store.
+pub trait Lane: Send + Sync + 'static {
+    /// Queues a batch and returns at once; the acknowledgement comes when it is durable.
+    fn append(&self, batch: Batch) -> Ack;
+}
+
+/// Resolves when a batch is durable, or will never be.
+///
+/// # Cancel safety
+/// Dropping it forgets the answer; the batch is written all the same.
+#[derive(Debug)]
+pub struct Ack(oneshot::Receiver<Result<(), StoreError>>);
+
+/// The store's end of an [`Ack`].
+#[derive(Debug)]
+pub struct AckSender(oneshot::Sender<Result<(), StoreError>>);
+
+/// A fresh pair.
+pub fn ack() -> (AckSender, Ack) {
+    let (sender, receiver) = oneshot::channel();
+    (AckSender(sender), Ack(receiver))
+}
+
+impl AckSender {
+    /// Acknowledges; a writer that no longer listens is no concern of the store.
+    pub fn send(self, result: Result<(), StoreError>) {
+        let _gone = self.0.send(result);
+    }
+}
+
+impl Future for Ack {
+    type Output = Result<(), StoreError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // A store that was dropped with the batch in its hands has not made it durable.
+        Pin::new(&mut self.0).poll(cx).map(|answer| answer.unwrap_or(Err(StoreError::Closed)))
+    }
+}

@@ -1,0 +1,120 @@
+//! Tool calls: what goes out, what comes back, and the last word on each.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::json::JsonText;
+
+/// The last word on a tool call. Every call has exactly one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallOutcome {
+    /// The tool ran and said yes.
+    Succeeded,
+    /// The tool ran and said no.
+    Failed,
+    /// It was not run: bad arguments, unknown tool, a refused gate.
+    Rejected,
+    /// A person, or a rule, said no.
+    Denied,
+    /// The server cannot be reached now.
+    Unavailable,
+    /// No answer within the deadline.
+    TimedOut,
+    /// Stopped before it answered.
+    Cancelled,
+    /// It was sent, and nobody knows whether it ran.
+    Unknown,
+}
+
+/// One piece of a result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Content {
+    /// Text.
+    Text(String),
+    /// Anything else (image, audio, resource), as the JSON that the server sent.
+    Other(JsonText),
+}
+
+/// Outcome and content of a call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallResult {
+    /// The last word.
+    pub outcome: CallOutcome,
+    /// What the model is told; text of our own where the tool did not answer.
+    pub content: Vec<Content>,
+    /// For [`CallOutcome::Unavailable`]: when the server is tried next, in milliseconds from now.
+    pub retry_after_ms: Option<u64>,
+}
+
+impl CallResult {
+    /// A result of our own words.
+    pub fn said(outcome: CallOutcome, text: impl Into<String>) -> Self {
+        Self { outcome, content: vec![Content::Text(text.into())], retry_after_ms: None }
+    }
+
+    /// The server cannot be reached; `retry_after` if it is known when it is tried next.
+    pub fn unavailable(text: impl Into<String>, retry_after: Option<Duration>) -> Self {
+        let retry_after_ms = retry_after.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+        Self { retry_after_ms, ..Self::said(CallOutcome::Unavailable, text) }
+    }
+
+    /// All text pieces, joined by line breaks.
+    pub fn text(&self) -> String {
+        let texts = self.content.iter().filter_map(|piece| match piece {
+            Content::Text(text) => Some(text.as_str()),
+            Content::Other(_) => None,
+        });
+        texts.collect::<Vec<_>>().join("\n")
+    }
+
+    /// Cuts the content to `bytes` in all, at character boundaries, and says so in its last piece.
+    #[must_use]
+    pub fn capped(mut self, bytes: usize) -> Self {
+        let size = |piece: &Content| match piece {
+            Content::Text(text) => text.len(),
+            Content::Other(json) => json.as_str().len(),
+        };
+        let total: usize = self.content.iter().map(size).sum();
+        if total <= bytes {
+            return self;
+        }
+        let mut left = bytes;
+        let mut kept = Vec::new();
+        for piece in self.content {
+            let length = size(&piece);
+            match piece {
+                Content::Text(text) if length > left => {
+                    let cut = text.floor_char_boundary_at(left);
+                    kept.push(Content::Text(text[..cut].to_owned()));
+                    left = 0;
+                }
+                Content::Other(_) if length > left => {}
+                Content::Text(_) | Content::Other(_) => {
+                    kept.push(piece);
+                    left -= length;
+                }
+            }
+        }
+        kept.push(Content::Text(format!("[cut: the result has {total} bytes, {bytes} are shown]")));
+        self.content = kept;
+        self
+    }
+}
+
+/// `str::floor_char_boundary` is newer than our oldest compiler.
+trait FloorBoundary {
+    fn floor_char_boundary_at(&self, index: usize) -> usize;
+}
+
+impl FloorBoundary for str {
+    fn floor_char_boundary_at(&self, index: usize) -> usize {
+        let mut cut = index.min(self.len());
+        while !self.is_char_boundary(cut) {
+            cut -= 1;
+        }
+        cut
+    }
+}

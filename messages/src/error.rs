@@ -1,0 +1,293 @@
+//! Errors at the boundary: one enum each, each variant says what the caller can do now.
+
+use std::path::PathBuf;
+
+use crate::id::{ApprovalId, IdError, ServerId, TopicId};
+use crate::registry::RegistryError;
+use crate::topic::command::TopicRejection;
+
+/// Why the store did not do it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The directory cannot be used.
+    #[error("the data directory {path} cannot be used: {reason}")]
+    Directory {
+        /// Which.
+        path: PathBuf,
+        /// In plain words, with what to do.
+        reason: String,
+    },
+    /// Another process has it open.
+    #[error(
+        "the data directory {path} is in use by another process: stop that one, or choose another directory"
+    )]
+    Locked {
+        /// Which.
+        path: PathBuf,
+    },
+    /// What is on the disk cannot be read.
+    #[error(
+        "the store is damaged: {reason}; nothing was deleted: keep a copy, then restore the directory from a backup"
+    )]
+    Damaged {
+        /// In plain words.
+        reason: String,
+    },
+    /// A record was written by a newer version.
+    #[error(
+        "a record in {keyspace} has format {found}, this version reads up to {known}: use the newer version"
+    )]
+    NewerFormat {
+        /// Where.
+        keyspace: String,
+        /// The record's format.
+        found: u16,
+        /// The newest that is known.
+        known: u16,
+    },
+    /// A write did not reach the disk.
+    #[error("writing to the store failed: {reason}")]
+    Io {
+        /// In plain words.
+        reason: String,
+    },
+    /// The write did not become durable in time.
+    #[error("the store did not acknowledge a write in time")]
+    TimedOut,
+    /// The store was closed.
+    #[error("the store is closed")]
+    Closed,
+    /// A value or batch is larger than the store takes.
+    #[error("{what} has {bytes} bytes, the store takes at most {limit}")]
+    TooLarge {
+        /// What it is.
+        what: &'static str,
+        /// Its size.
+        bytes: usize,
+        /// The bound.
+        limit: usize,
+    },
+}
+
+/// Why a runtime did not start.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The store does not open.
+    #[error("cannot start")]
+    Store(#[from] StoreError),
+    /// An id is not one.
+    #[error("cannot start: \"{text}\" is no id")]
+    Id {
+        /// What was given.
+        text: String,
+        /// Why.
+        source: IdError,
+    },
+    /// Two servers have one id.
+    #[error("cannot start: two servers have the id \"{server}\": give each its own")]
+    DuplicateServer {
+        /// The id.
+        server: ServerId,
+    },
+    /// A function cannot be registered.
+    #[error("cannot start: a function cannot be registered")]
+    Function(#[from] RegistryError),
+    /// There is no Tokio runtime here.
+    #[error("cannot start: call `start` inside a Tokio runtime with its timer enabled")]
+    NoTokio,
+    /// An actor did not start.
+    #[error("cannot start: the {actor} actor did not start: {reason}")]
+    Actor {
+        /// Which.
+        actor: String,
+        /// In plain words.
+        reason: String,
+    },
+    /// Several things are wrong at once.
+    #[error("cannot start: {} things are wrong: {}", .0.len(), .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Several(Vec<StartError>),
+}
+
+/// Why an actor could not be asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AskError {
+    /// Its mailbox is full.
+    #[error("too many requests wait there: try again in a moment")]
+    Busy,
+    /// It ended before it answered; it may have recorded the request.
+    #[error("the actor was restarted before it answered: look at the view, then try again")]
+    Interrupted,
+    /// It is being restarted and did not come back in time.
+    #[error("the actor is not running: {reason}")]
+    Absent {
+        /// In plain words.
+        reason: String,
+    },
+    /// The store failed, so nothing was changed.
+    #[error("nothing was changed")]
+    Store(#[from] StoreError),
+    /// The runtime has shut down.
+    #[error("the runtime has shut down")]
+    ShutDown,
+}
+
+impl AskError {
+    /// `true` if the same request may succeed later.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Busy | Self::Interrupted | Self::Absent { .. } | Self::Store(_) => true,
+            Self::ShutDown => false,
+        }
+    }
+}
+
+/// Why a topic did not do it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TopicError {
+    /// No such topic.
+    #[error("there is no topic \"{topic}\": open it first")]
+    Unknown {
+        /// Which.
+        topic: TopicId,
+    },
+    /// The id is not one.
+    #[error("\"{text}\" is no topic id")]
+    Id {
+        /// What was given.
+        text: String,
+        /// Why.
+        source: IdError,
+    },
+    /// The builder's resolver knows no model of this name.
+    #[error("no model is called \"{model}\": name one that the runtime was built with")]
+    UnknownModel {
+        /// The name.
+        model: String,
+    },
+    /// The topic said no; nothing was changed.
+    #[error(transparent)]
+    Rejected(#[from] TopicRejection),
+    /// The topic could not be asked.
+    #[error("the topic could not be asked")]
+    Ask(#[from] AskError),
+}
+
+impl TopicError {
+    /// `true` if the same request may succeed later.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Unknown { .. } | Self::Id { .. } | Self::UnknownModel { .. } => false,
+            Self::Rejected(rejection) => rejection.is_retryable(),
+            Self::Ask(ask) => ask.is_retryable(),
+        }
+    }
+}
+
+/// Why a decision was not taken. The usual answers are in [`crate::approval::DecideAnswer`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecideError {
+    /// The text is no card's name.
+    #[error("\"{text}\" is no approval id: it has 64 hex digits")]
+    Id {
+        /// What was given.
+        text: String,
+    },
+    /// The ledger could not be asked.
+    #[error("the decision on {approval} was not recorded")]
+    Ask {
+        /// The card.
+        approval: ApprovalId,
+        /// Why.
+        source: AskError,
+    },
+}
+
+/// Why a server was not reached, or not changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// No such server.
+    #[error("there is no server \"{server}\": define it in the builder")]
+    Unknown {
+        /// Which.
+        server: ServerId,
+    },
+    /// The refresh failed; the last known good listing stays.
+    #[error("the tools of \"{server}\" could not be listed: {reason}")]
+    Refresh {
+        /// Which.
+        server: ServerId,
+        /// In plain words.
+        reason: String,
+    },
+    /// It could not be asked.
+    #[error("the server's supervisor could not be asked")]
+    Ask(#[from] AskError),
+}
+
+/// Why a connection did not come about.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The program does not exist, or may not be run. Trying again does not help.
+    #[error("cannot run \"{command}\": {reason}")]
+    Spawn {
+        /// The program.
+        command: String,
+        /// In plain words, with what to do.
+        reason: String,
+    },
+    /// The server ended, or spoke no MCP, before the handshake was done.
+    #[error("the handshake failed: {reason}")]
+    Handshake {
+        /// In plain words.
+        reason: String,
+    },
+    /// The server was silent.
+    #[error("no answer to the handshake within {within_ms} ms")]
+    TimedOut {
+        /// The deadline.
+        within_ms: u64,
+    },
+}
+
+impl ConnectError {
+    /// `true` if only a change of the definition or of the machine can help.
+    pub fn is_permanent(&self) -> bool {
+        match self {
+            Self::Spawn { .. } => true,
+            Self::Handshake { .. } | Self::TimedOut { .. } => false,
+        }
+    }
+}
+
+/// Why a request to a connected server has no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RequestError {
+    /// The server answered with a JSON-RPC error.
+    #[error("the server answered error {code}: {message}")]
+    Server {
+        /// The code.
+        code: i64,
+        /// The server's words.
+        message: String,
+    },
+    /// The answer is not what the protocol says.
+    #[error("the server's answer is malformed: {reason}")]
+    Malformed {
+        /// In plain words.
+        reason: String,
+    },
+    /// The connection ended first.
+    #[error("the connection ended: {reason}")]
+    Ended {
+        /// In plain words.
+        reason: String,
+    },
+}

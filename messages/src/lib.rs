@@ -1,0 +1,23 @@
+//! What Pilothouse *says*: plain data, shared by every other crate.
+//!
+//! Ids, commands, events, views, records, limits and errors. Nothing here waits, decides or reaches
+//! anything; stored shapes are frozen by golden files (see [`record`]).
+
+pub mod approval;
+pub mod call;
+pub mod connection;
+pub mod digest;
+pub mod error;
+pub mod id;
+pub mod json;
+pub mod limits;
+pub mod listing;
+pub mod model;
+pub mod record;
+pub mod registry;
+pub mod secret;
+pub mod server;
+pub mod time;
+pub mod tool;
+pub mod topic;
+pub mod tree;

@@ -1,0 +1,121 @@
+//! Every bound of the runtime, in one place.
+
+use std::time::Duration;
+
+/// The bounds of a runtime. Each queue, wait and buffer ends at one of these.
+///
+/// ```
+/// use pilothouse_messages::limits::Limits;
+/// let limits = Limits::default();
+/// assert_eq!(limits.steps_per_turn, 20);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// From starting a server to the end of its handshake (30 s).
+    pub connect: Duration,
+    /// Servers that connect at the same time (8); a further one waits for a place.
+    pub connects_at_once: usize,
+    /// A tool call without progress (60 s).
+    pub call: Duration,
+    /// Calls in flight to one server (32); outside a turn a further one is refused as busy.
+    pub calls_per_server: usize,
+    /// Calls in flight of one topic (16); a further one waits.
+    pub calls_per_topic: usize,
+    /// Calls in one model reply (64); the turn fails on a reply that asks for more.
+    pub calls_per_reply: usize,
+    /// The first restart delay (0.5 s); doubles with each failure in a row.
+    pub backoff_first: Duration,
+    /// The longest restart delay (60 s).
+    pub backoff_max: Duration,
+    /// Failures in a row after which a child is parked as failed (64 for servers).
+    pub restart_budget: u32,
+    /// One `tools/list`, all pages (30 s).
+    pub listing: Duration,
+    /// Pages in one listing (200).
+    pub listing_pages: usize,
+    /// Tools in one listing (5 000).
+    pub listing_tools: usize,
+    /// Bytes in one listing (16 MiB).
+    pub listing_bytes: usize,
+    /// Quiet time after a `list_changed` before the server is listed again (100 ms).
+    pub list_changed_debounce: Duration,
+    /// Result text shown to the model, in bytes (64 KiB).
+    pub result_bytes: usize,
+    /// Text and arguments in one model reply, in bytes (256 KiB).
+    pub reply_bytes: usize,
+    /// Steps in one turn (20).
+    pub steps_per_turn: u32,
+    /// Messages waiting in one topic (32).
+    pub queued_messages: usize,
+    /// Text of the messages waiting in one topic, in bytes (64 KiB).
+    pub queued_bytes: usize,
+    /// How long a card waits for a person (24 h).
+    pub approval: Duration,
+    /// Cards open in one topic (64).
+    pub cards_per_topic: usize,
+    /// How often an unpaid decision is told again (30 s).
+    pub debt_retry: Duration,
+    /// The longest silence of a model while it runs (2 min).
+    pub model_idle: Duration,
+    /// A commit of the store (5 s); a longer one ends the actor.
+    pub commit: Duration,
+    /// Stopping the whole runtime (10 s).
+    pub stop: Duration,
+    /// A child's end, before its process group is killed (2 s).
+    pub stop_child: Duration,
+    /// Messages in one actor's mailbox (256); a further one is refused as busy.
+    pub mailbox: usize,
+    /// Events kept for one subscriber (1 024); a slower one is told that it lags.
+    pub subscriber: usize,
+    /// How long a handle waits for an actor that is being restarted (5 s).
+    pub actor_absent: Duration,
+    /// How long a pinned surface lives in an idle topic (5 min).
+    pub surface_ttl: Duration,
+    /// Turns kept in a view (20).
+    pub view_turns: usize,
+    /// Bytes of a description that are shown (8 KiB).
+    pub description_bytes: usize,
+    /// Lines of a server's stderr kept for diagnostics (64).
+    pub stderr_lines: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(30),
+            connects_at_once: 8,
+            call: Duration::from_secs(60),
+            calls_per_server: 32,
+            calls_per_topic: 16,
+            calls_per_reply: 64,
+            backoff_first: Duration::from_millis(500),
+            backoff_max: Duration::from_secs(60),
+            restart_budget: 64,
+            listing: Duration::from_secs(30),
+            listing_pages: 200,
+            listing_tools: 5_000,
+            listing_bytes: 16 << 20,
+            list_changed_debounce: Duration::from_millis(100),
+            result_bytes: 64 << 10,
+            reply_bytes: 256 << 10,
+            steps_per_turn: 20,
+            queued_messages: 32,
+            queued_bytes: 64 << 10,
+            approval: Duration::from_secs(24 * 60 * 60),
+            cards_per_topic: 64,
+            debt_retry: Duration::from_secs(30),
+            model_idle: Duration::from_secs(120),
+            commit: Duration::from_secs(5),
+            stop: Duration::from_secs(10),
+            stop_child: Duration::from_secs(2),
+            mailbox: 256,
+            subscriber: 1_024,
+            actor_absent: Duration::from_secs(5),
+            surface_ttl: Duration::from_secs(300),
+            view_turns: 20,
+            description_bytes: 8 << 10,
+            stderr_lines: 64,
+        }
+    }
+}

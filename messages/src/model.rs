@@ -1,0 +1,111 @@
+//! Models: what a request holds and what a stream brings back.
+
+use serde::{Deserialize, Serialize};
+
+use crate::call::CallResult;
+use crate::id::CallId;
+use crate::json::JsonText;
+use crate::tool::SurfaceView;
+
+/// Everything that one model step is given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ModelRequest {
+    /// The conversation so far, oldest first; every call has exactly one result.
+    pub history: Vec<HistoryItem>,
+    /// The tools that the topic shows.
+    pub surface: std::sync::Arc<SurfaceView>,
+}
+
+impl ModelRequest {
+    /// A request over this history and surface.
+    pub fn new(history: Vec<HistoryItem>, surface: std::sync::Arc<SurfaceView>) -> Self {
+        Self { history, surface }
+    }
+}
+
+/// One item of a conversation, in an order that every provider accepts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HistoryItem {
+    /// What a person wrote.
+    User {
+        /// The text.
+        text: String,
+    },
+    /// What the model said, and the calls that it asked for.
+    Assistant {
+        /// The text; may be empty when there are calls.
+        text: String,
+        /// The calls, in order.
+        calls: Vec<HistoryCall>,
+    },
+    /// The result of one call.
+    Tool {
+        /// The call.
+        call: CallId,
+        /// Its result.
+        result: CallResult,
+    },
+}
+
+/// One call as the model asked for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HistoryCall {
+    /// Our id.
+    pub call: CallId,
+    /// The wire name.
+    pub name: String,
+    /// The arguments as they were sent.
+    pub arguments: JsonText,
+}
+
+/// One piece of a model's stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ModelEvent {
+    /// More of the answer.
+    Text(String),
+    /// More of the reasoning; shown, never stored as history.
+    Reasoning(String),
+    /// A tool call begins.
+    CallStart {
+        /// Its place among the calls of this reply.
+        index: u32,
+        /// The provider's own id; data only.
+        provider_id: Option<String>,
+        /// The wire name.
+        name: String,
+    },
+    /// More of a call's arguments, as JSON text.
+    CallDelta {
+        /// The call's place.
+        index: u32,
+        /// The text to append.
+        arguments: String,
+    },
+    /// Tokens used so far.
+    Usage(Usage),
+    /// The reply is complete.
+    Finish(FinishReason),
+}
+
+/// Why a model stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FinishReason {
+    /// It had nothing more to say, or asks for tools.
+    Stop,
+    /// It ran into its output limit.
+    Length,
+    /// It, or its provider, refused.
+    Refused,
+}
+
+/// Tokens of one reply.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Usage {
+    /// Tokens read.
+    pub input: u64,
+    /// Tokens written.
+    pub output: u64,
+}

@@ -1,0 +1,144 @@
+//! The registry: tools under their stored wire names.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+use crate::id::{ServerId, TenantId};
+use crate::listing::ListingView;
+use crate::tool::{Effect, ToolDefinition, ToolSource};
+
+/// One tool in the registry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Entry {
+    /// The wire name: what a model calls it.
+    pub name: String,
+    /// Who runs it.
+    pub source: ToolSource,
+    /// Whose it is; `None` for everybody's.
+    pub tenant: Option<TenantId>,
+    /// What people are shown for its owner.
+    pub label: String,
+    /// The definition.
+    pub definition: Arc<ToolDefinition>,
+    /// Fingerprint of the definition.
+    pub fingerprint: Digest,
+    /// Fingerprint of the server's definition; of the function's name for a built-in.
+    pub owner: Digest,
+    /// What it may do.
+    pub effect: Effect,
+    /// Always asks.
+    pub force_prompt: bool,
+}
+
+impl Entry {
+    /// An entry for one tool; the fingerprint is computed.
+    pub fn new(name: String, source: ToolSource, definition: Arc<ToolDefinition>, owner: Digest) -> Self {
+        let fingerprint = definition.fingerprint();
+        let label = source.raw_name().to_owned();
+        Self {
+            name,
+            source,
+            tenant: None,
+            label,
+            definition,
+            fingerprint,
+            owner,
+            effect: Effect::Unknown,
+            force_prompt: false,
+        }
+    }
+}
+
+/// What the registry has to know about one server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerTools {
+    /// The server.
+    pub server: ServerId,
+    /// Its display name.
+    pub name: String,
+    /// Whose it is.
+    pub tenant: Option<TenantId>,
+    /// Its listing.
+    pub listing: ListingView,
+    /// Raw names that are hidden.
+    pub disabled: Vec<String>,
+    /// Raw names that always ask.
+    pub force_prompt: Vec<String>,
+    /// Effects that the embedder states, by raw name.
+    pub effects: Vec<(String, Effect)>,
+    /// Whether the server's annotations are believed.
+    pub trust_annotations: bool,
+}
+
+/// Everything that the registry can be told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RegistryCommand {
+    /// A server's tools are these now.
+    Offer(Box<ServerTools>),
+    /// A server is gone; its names stay stored.
+    Withdraw {
+        /// The server.
+        server: ServerId,
+    },
+}
+
+/// What happened in the registry. Only names are stored (as [`NameRecord`]); the rest follows from listings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RegistryEvent {
+    /// A tool got its wire name, for good.
+    Named(NameRecord),
+    /// A server's tools are these now.
+    Offered(Box<ServerTools>),
+    /// A server is gone.
+    Withdrawn {
+        /// The server.
+        server: ServerId,
+    },
+}
+
+/// A stored wire name; it survives renames of the server. Its bytes are frozen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NameRecord {
+    /// The server.
+    pub server: ServerId,
+    /// The name that the server gave the tool.
+    pub tool: String,
+    /// The wire name.
+    pub name: String,
+}
+
+/// What the registry wants done, once its names are durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RegistryDirective {
+    /// Publish the table as it is after this batch.
+    Publish,
+}
+
+/// Why the registry refuses a function of the embedder.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegistryError {
+    /// The name is not one that every provider accepts.
+    #[error("\"{name}\" is no tool name: use 1 to 64 of A-Z a-z 0-9 _ -")]
+    BadName {
+        /// The name.
+        name: String,
+    },
+    /// The name belongs to another source.
+    #[error(
+        "\"{name}\" is reserved: names that begin with mcp__ and tool_search, tool_inspect, tool_invoke, tool_exec are not for functions"
+    )]
+    Reserved {
+        /// The name.
+        name: String,
+    },
+    /// The schema is not an object schema.
+    #[error("the input schema of \"{name}\" is not a JSON object schema: give it \"type\": \"object\"")]
+    BadSchema {
+        /// The name.
+        name: String,
+    },
+}

@@ -1,0 +1,158 @@
+//! Servers: what the embedder defines, and what is seen of them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::json;
+
+use crate::digest::Digest;
+use crate::id::{Revision, ServerId, TenantId};
+use crate::secret::Secret;
+use crate::time::Timestamp;
+use crate::tool::Effect;
+
+/// How a server is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Transport {
+    /// A child process that speaks MCP on its standard streams.
+    Stdio {
+        /// The program; searched in `PATH` unless it has a separator.
+        command: String,
+        /// Its arguments.
+        args: Vec<String>,
+        /// Variables that it gets besides a safe base list; values never reach a log or a view.
+        env: BTreeMap<String, Secret>,
+        /// Its working directory; the embedder's own if `None`.
+        cwd: Option<PathBuf>,
+    },
+    /// A pair of pipes inside this process; the label tells definitions apart.
+    InMemory {
+        /// Part of the definition's fingerprint.
+        label: String,
+    },
+}
+
+/// One MCP server as the embedder defines it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerDefinition {
+    /// Stable, also over renames.
+    pub id: ServerId,
+    /// What people see.
+    pub name: String,
+    /// Whose it is; `None` for everybody's.
+    pub tenant: Option<TenantId>,
+    /// How it is reached.
+    pub transport: Transport,
+    /// Whether it runs at all.
+    pub enabled: bool,
+    /// Its own connect deadline; `None` takes the runtime's limit.
+    pub connect_timeout: Option<Duration>,
+    /// Its own call deadline; `None` takes the runtime's limit.
+    pub call_timeout: Option<Duration>,
+    /// Raw names of tools that always ask.
+    pub force_prompt: Vec<String>,
+    /// Raw names of tools that are hidden.
+    pub disabled: Vec<String>,
+    /// Effects that the embedder states, by raw name.
+    pub effects: BTreeMap<String, Effect>,
+    /// Whether the server's annotations are believed (default: no).
+    pub trust_annotations: bool,
+}
+
+impl ServerDefinition {
+    /// A definition with the defaults; the name is the id.
+    pub fn new(id: ServerId, transport: Transport) -> Self {
+        Self {
+            name: id.to_string(),
+            id,
+            tenant: None,
+            transport,
+            enabled: true,
+            connect_timeout: None,
+            call_timeout: None,
+            force_prompt: Vec::new(),
+            disabled: Vec::new(),
+            effects: BTreeMap::new(),
+            trust_annotations: false,
+        }
+    }
+
+    /// Fingerprint over transport, command, arguments, working directory and the *names* of variables.
+    pub fn fingerprint(&self) -> Digest {
+        let transport = match &self.transport {
+            Transport::Stdio { command, args, env, cwd } => json!({
+                "stdio": {"command": command, "args": args, "env": env.keys().collect::<Vec<_>>(), "cwd": cwd},
+            }),
+            Transport::InMemory { label } => json!({"in_memory": label}),
+        };
+        Digest::of_json("pilothouse/definition/1", &json!({"transport": transport}))
+    }
+}
+
+/// What a server is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServerState {
+    /// Waits for a place among those that connect, or connects.
+    Connecting,
+    /// Answers.
+    Ready,
+    /// Ended; is tried again.
+    Backoff,
+    /// Switched off, or not yet started.
+    Stopped,
+    /// Ended, and is not tried again by itself.
+    Failed,
+}
+
+/// One server as it is now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ServerView {
+    /// The server.
+    pub server: ServerId,
+    /// What people see.
+    pub name: String,
+    /// What it is doing.
+    pub state: ServerState,
+    /// Since when.
+    pub since: Timestamp,
+    /// Why, in plain words.
+    pub reason: Option<String>,
+    /// Failures in a row.
+    pub attempt: u32,
+    /// When it is tried next.
+    pub retry_at: Option<Timestamp>,
+    /// The protocol version that it speaks.
+    pub protocol: Option<String>,
+    /// How often it was restarted.
+    pub restarts: u64,
+    /// The revision of its listing.
+    pub revision: Option<Revision>,
+    /// How many tools it offers.
+    pub tools: usize,
+    /// The last lines of its stderr, oldest first.
+    pub stderr: Vec<String>,
+}
+
+impl ServerView {
+    /// A server that has not been started.
+    pub fn new(server: ServerId, name: String, since: Timestamp) -> Self {
+        Self {
+            server,
+            name,
+            state: ServerState::Stopped,
+            since,
+            reason: None,
+            attempt: 0,
+            retry_at: None,
+            protocol: None,
+            restarts: 0,
+            revision: None,
+            tools: 0,
+            stderr: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Tools: what a server or an embedder offers, and what a model is shown.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::digest::Digest;
+use crate::id::ServerId;
+use crate::json::JsonText;
+
+/// What a tool may do to the world; decides whether it needs a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// Reads only: runs without a person, may be run again.
+    Reads,
+    /// Changes things that can be changed back.
+    Edits,
+    /// Runs programs.
+    Executes,
+    /// Talks to the open world.
+    OpenWorld,
+    /// Nobody said: asks, and is never run again by itself.
+    Unknown,
+}
+
+/// Who runs a tool. This is a tool's identity; its wire name is only what a model calls it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolSource {
+    /// A function of the embedder, under its registered name.
+    Builtin {
+        /// The registered name, which is also the wire name.
+        name: String,
+    },
+    /// A tool of an MCP server.
+    Mcp {
+        /// The server.
+        server: ServerId,
+        /// The name that the server gave it.
+        tool: String,
+    },
+}
+
+impl ToolSource {
+    /// The server, if it is a server's tool.
+    pub fn server(&self) -> Option<&ServerId> {
+        match self {
+            Self::Builtin { .. } => None,
+            Self::Mcp { server, .. } => Some(server),
+        }
+    }
+
+    /// The name as its owner wrote it.
+    pub fn raw_name(&self) -> &str {
+        match self {
+            Self::Builtin { name } => name,
+            Self::Mcp { tool, .. } => tool,
+        }
+    }
+}
+
+/// One tool as its owner describes it; every field is data from outside.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolDefinition {
+    /// The name that the owner gave it.
+    pub name: String,
+    /// A title for people.
+    pub title: Option<String>,
+    /// What it does, for a model.
+    pub description: Option<String>,
+    /// JSON Schema of its arguments; always an object schema.
+    pub input_schema: JsonText,
+    /// JSON Schema of its structured result.
+    pub output_schema: Option<JsonText>,
+    /// Hints of the owner (`readOnlyHint` …), believed only where the embedder trusts them.
+    pub annotations: Option<JsonText>,
+}
+
+impl ToolDefinition {
+    /// Fingerprint over raw name, title, description, both schemas and annotations (not icons, not `_meta`).
+    pub fn fingerprint(&self) -> Digest {
+        let json = |text: &Option<JsonText>| text.as_ref().map_or(Value::Null, JsonText::value);
+        Digest::of_json(
+            "pilothouse/tool/1",
+            &serde_json::json!({
+                "name": self.name,
+                "title": self.title,
+                "description": self.description,
+                "inputSchema": self.input_schema.value(),
+                "outputSchema": json(&self.output_schema),
+                "annotations": json(&self.annotations),
+            }),
+        )
+    }
+
+    /// The effect that the owner's annotations claim (MCP 2025-11-25, "Tool annotations").
+    pub fn annotated_effect(&self) -> Effect {
+        let Some(Value::Object(hints)) = self.annotations.as_ref().map(JsonText::value) else {
+            return Effect::Unknown;
+        };
+        let hint = |name: &str| hints.get(name).and_then(Value::as_bool);
+        match (hint("readOnlyHint"), hint("destructiveHint"), hint("openWorldHint")) {
+            (Some(true), _, _) => Effect::Reads,
+            (_, _, Some(true)) => Effect::OpenWorld,
+            (Some(false), Some(false), _) => Effect::Edits,
+            (_, Some(true), _) => Effect::Executes,
+            (_, _, _) => Effect::Unknown,
+        }
+    }
+}
+
+/// A tool as one model request shows it: sorted by name, byte-stable while pinned.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShownTool {
+    /// The wire name.
+    pub name: String,
+    /// What it does, bounded.
+    pub description: String,
+    /// JSON Schema of its arguments.
+    pub input_schema: JsonText,
+}
+
+/// What one topic shows its model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct SurfaceView {
+    /// The tools, sorted by the bytes of their names.
+    pub tools: Vec<ShownTool>,
+    /// Digest of the serialised tool block.
+    pub hash: Digest,
+}
+
+impl SurfaceView {
+    /// A surface of these tools, in the order given.
+    pub fn new(tools: Vec<ShownTool>) -> Self {
+        let block = serde_json::to_value(&tools).unwrap_or(Value::Null);
+        let hash = Digest::of_json("pilothouse/surface/1", &block);
+        Self { tools, hash }
+    }
+}

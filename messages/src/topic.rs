@@ -1,0 +1,16 @@
+//! Topics: commands, events, directives, views and updates of one conversation.
+
+pub mod command;
+pub mod config;
+pub mod event;
+pub mod update;
+pub mod view;
+
+pub use command::{
+    CallPlan, CardNews, Directive, ModelReply, PlannedCall, Recovery, RequestedCall, Resolution,
+    ResolvedTool, TopicAnswer, TopicCommand, TopicRejection,
+};
+pub use config::{ConfigPatch, PermissionMode, TopicConfig};
+pub use event::{HoldReason, RunBasis, StopReason, TopicEvent};
+pub use update::{TopicEventOut, TopicUpdate};
+pub use view::{CallState, CallView, MessageView, Receipt, StepView, TopicStatus, TopicView, TurnView};

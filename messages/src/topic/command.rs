@@ -1,0 +1,352 @@
+//! What a topic is told, what it answers, and what it wants done.
+
+use serde::{Deserialize, Serialize};
+
+use crate::approval::{Card, Verdict};
+use crate::call::CallResult;
+use crate::digest::Digest;
+use crate::id::{ApprovalId, Attempt, CallId, MessageId, StepRef, TurnId};
+use crate::json::JsonText;
+use crate::model::{FinishReason, Usage};
+use crate::tool::{Effect, ToolSource};
+use crate::topic::config::{ConfigPatch, TopicConfig};
+use crate::topic::event::{HoldReason, RunBasis};
+use crate::topic::update::TopicUpdate;
+use crate::topic::view::Receipt;
+
+/// Everything that a topic can be told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TopicCommand {
+    /// Creates the topic, or opens it again with this configuration (its tenant cannot change).
+    Open {
+        /// The configuration.
+        config: TopicConfig,
+    },
+    /// Changes the configuration from the next turn on.
+    Configure {
+        /// The changes.
+        patch: ConfigPatch,
+    },
+    /// A person's message.
+    Send {
+        /// The text.
+        text: String,
+        /// The sender's own key: the same key and text again is the same message.
+        key: Option<String>,
+    },
+    /// Ends the open turn as aborted.
+    Stop {
+        /// Who asked.
+        by: String,
+    },
+    /// The model's text so far, since the last such command.
+    ModelText {
+        /// Which step and attempt.
+        at: StepRef,
+        /// The new text.
+        delta: String,
+    },
+    /// The model's reply is complete.
+    ModelReplied {
+        /// Which step and attempt.
+        at: StepRef,
+        /// The reply, its calls resolved against the registry.
+        reply: ModelReply,
+    },
+    /// The model failed.
+    ModelFailed {
+        /// Which step and attempt.
+        at: StepRef,
+        /// In plain words.
+        message: String,
+    },
+    /// The call was handed to its tool or server.
+    CallSent {
+        /// The call.
+        call: CallId,
+        /// Which attempt.
+        attempt: Attempt,
+    },
+    /// The call has its result.
+    CallReturned {
+        /// The call.
+        call: CallId,
+        /// Which attempt.
+        attempt: Attempt,
+        /// The result.
+        result: CallResult,
+    },
+    /// News from the approval actor about one card.
+    Card {
+        /// The card.
+        approval: ApprovalId,
+        /// What happened.
+        news: CardNews,
+    },
+    /// The topic was loaded from its records and its last one was not a clean end.
+    Recover {
+        /// Why it has to.
+        cause: Recovery,
+    },
+    /// The runtime shuts down: ends the open turn as interrupted, unless it waits for approvals only.
+    ShutDown,
+}
+
+/// Why a topic recovers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Recovery {
+    /// The process started again.
+    ProcessRestart,
+    /// The session's actor was restarted.
+    SessionRestart,
+}
+
+/// What the approval actor says about a card.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CardNews {
+    /// It is stored and may be shown.
+    Opened(Box<Card>),
+    /// It could not be opened: the call is answered with this.
+    Refused(String),
+    /// It was decided; told again until the topic has recorded it.
+    Decided {
+        /// Approved or denied.
+        verdict: Verdict,
+        /// By whom.
+        by: String,
+        /// Why, in the decider's words.
+        reason: Option<String>,
+    },
+    /// Nobody decided in time.
+    Expired,
+}
+
+/// A complete reply of a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelReply {
+    /// The whole text.
+    pub text: String,
+    /// The calls that it asks for, in order.
+    pub calls: Vec<RequestedCall>,
+    /// Why it stopped.
+    pub finish: FinishReason,
+    /// Tokens used.
+    pub usage: Usage,
+}
+
+/// One call as a model asked for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestedCall {
+    /// The provider's own id; data only.
+    pub provider_id: Option<String>,
+    /// The name that the model wrote.
+    pub name: String,
+    /// The arguments; `{}` where the model's text was no JSON object.
+    pub arguments: JsonText,
+    /// What the registry knows about it now.
+    pub resolution: Resolution,
+}
+
+/// What the registry made of a requested call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Resolution {
+    /// A tool that this topic may use.
+    Tool(Box<ResolvedTool>),
+    /// No such tool, or arguments that are no JSON object; the model is told this.
+    Refused(String),
+}
+
+/// A tool as it stands at call time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResolvedTool {
+    /// The wire name.
+    pub name: String,
+    /// Who runs it.
+    pub source: ToolSource,
+    /// The embedder's label of the server, or of the function.
+    pub label: String,
+    /// The owner's title.
+    pub title: Option<String>,
+    /// What it may do.
+    pub effect: Effect,
+    /// Always asks.
+    pub force_prompt: bool,
+    /// Fingerprint of the tool.
+    pub fingerprint: Digest,
+    /// Fingerprint of the server's definition; of the function's name for a built-in.
+    pub definition: Digest,
+}
+
+/// One call of a step, with what was decided about it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedCall {
+    /// Our id.
+    pub call: CallId,
+    /// The provider's own id; data only.
+    pub provider_id: Option<String>,
+    /// The name that the model wrote.
+    pub name: String,
+    /// The arguments.
+    pub arguments: JsonText,
+    /// The tool, if there is one.
+    pub tool: Option<ResolvedTool>,
+    /// What happens with it.
+    pub plan: CallPlan,
+}
+
+/// What happens with a requested call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CallPlan {
+    /// It runs now; why it may.
+    Run(RunBasis),
+    /// It waits for a person.
+    Ask {
+        /// The card.
+        approval: ApprovalId,
+        /// Why a person is asked, in plain words.
+        reason: String,
+    },
+    /// It is not run: the model gets this text as a `Rejected` result.
+    Reject(String),
+}
+
+/// What a topic wants done. Performed only after the events that it came with are durable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Directive {
+    /// Run the model for this step; the shell pins the surface first if the step is the turn's first.
+    RunModel {
+        /// Which step and attempt.
+        at: StepRef,
+    },
+    /// Call a tool.
+    CallTool {
+        /// The call.
+        call: CallId,
+        /// Which attempt.
+        attempt: Attempt,
+        /// The tool as it stood when it was allowed.
+        tool: ResolvedTool,
+        /// The arguments to send.
+        arguments: JsonText,
+    },
+    /// Tell the approval actor to open this card (idempotent).
+    OpenCard(Box<Card>),
+    /// Tell the approval actor that these cards are no longer wanted.
+    WithdrawCards {
+        /// The cards.
+        approvals: Vec<ApprovalId>,
+        /// Why.
+        reason: String,
+    },
+    /// Tell the approval actor that its decision is recorded here.
+    PayDebt {
+        /// The card.
+        approval: ApprovalId,
+        /// What became of it.
+        payment: Payment,
+    },
+    /// Cancel everything that runs for this turn.
+    CancelTurn {
+        /// The turn.
+        turn: TurnId,
+    },
+    /// Publish something that no event says.
+    Announce(TopicUpdate),
+}
+
+/// What became of a decision that was owed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Payment {
+    /// The topic recorded it.
+    Paid,
+    /// It came too late: the call is over, nothing runs.
+    Void,
+}
+
+/// What the sender of a command is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TopicAnswer {
+    /// The message is durable.
+    Sent {
+        /// Its id.
+        message: MessageId,
+        /// Where it is.
+        receipt: Receipt,
+    },
+    /// Nothing runs any more.
+    Stopped {
+        /// The turn that was ended, if one was open.
+        turn: Option<TurnId>,
+    },
+    /// The configuration is recorded.
+    Configured {
+        /// `true` if it waits for the next turn.
+        at_next_turn: bool,
+    },
+    /// Done; nothing to say.
+    Noted,
+}
+
+/// Why a command changed nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TopicRejection {
+    /// The topic was never opened.
+    #[error("the topic was never opened: open it with a configuration first")]
+    NotOpen,
+    /// The message has no text.
+    #[error("the message is empty: send some text")]
+    EmptyText,
+    /// Too many messages wait.
+    #[error(
+        "{queued} messages already wait, the limit is {limit}: send again when the topic has worked some off"
+    )]
+    QueueFull {
+        /// How many wait.
+        queued: usize,
+        /// How many may.
+        limit: usize,
+    },
+    /// Too much text waits.
+    #[error("{bytes} bytes of messages would wait, the limit is {limit}: send less text, or send it later")]
+    QueueBytes {
+        /// How many bytes would wait.
+        bytes: usize,
+        /// How many may.
+        limit: usize,
+    },
+    /// The key was used for another text.
+    #[error("the key of this message was used for message {message} with another text: use a new key")]
+    KeyReused {
+        /// The message that has the key.
+        message: MessageId,
+    },
+    /// The topic belongs to another tenant.
+    #[error("the topic belongs to another tenant")]
+    OtherTenant,
+    /// A result of an attempt, call or card that is over.
+    #[error("this belongs to an attempt that is over")]
+    Stale,
+    /// The runtime shuts down.
+    #[error("the topic is shutting down")]
+    ShuttingDown,
+}
+
+impl TopicRejection {
+    /// `true` if the same command may succeed later, unchanged.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::QueueFull { .. } | Self::QueueBytes { .. })
+    }
+}
+
+/// Why queued messages are held, in a command's words.
+impl From<Recovery> for HoldReason {
+    fn from(cause: Recovery) -> Self {
+        match cause {
+            Recovery::ProcessRestart => Self::ProcessRestart,
+            Recovery::SessionRestart => Self::SessionRestart,
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What an embedder chooses for a topic.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{ServerId, TenantId};
+
+/// How freely tools run without a person.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum PermissionMode {
+    /// Reads run; everything else asks.
+    #[default]
+    Default,
+}
+
+/// The settings of one topic. Stored with it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TopicConfig {
+    /// Whose topic it is.
+    pub tenant: TenantId,
+    /// The model's name; the builder's resolver turns it into a model.
+    pub model: String,
+    /// How freely tools run.
+    pub mode: PermissionMode,
+    /// Steps in one turn; `None` takes the runtime's limit.
+    pub max_steps: Option<u32>,
+    /// The servers whose tools it may use; `None` means every server that its tenant may use.
+    pub servers: Option<Vec<ServerId>>,
+    /// The embedder's functions that it may use; `None` means all.
+    pub builtins: Option<Vec<String>>,
+    /// How long a pinned surface lives while idle, in milliseconds; `None` takes the runtime's limit.
+    pub surface_ttl_ms: Option<u64>,
+    /// How long a card waits for a person, in milliseconds; `None` takes the runtime's limit.
+    pub approval_ttl_ms: Option<u64>,
+}
+
+impl TopicConfig {
+    /// The defaults, with this model.
+    pub fn new(model: impl Into<String>) -> Self {
+        Self {
+            tenant: TenantId::default(),
+            model: model.into(),
+            mode: PermissionMode::Default,
+            max_steps: None,
+            servers: None,
+            builtins: None,
+            surface_ttl_ms: None,
+            approval_ttl_ms: None,
+        }
+    }
+
+    /// This configuration with the patch laid over it.
+    #[must_use]
+    pub fn patched(&self, patch: &ConfigPatch) -> Self {
+        let mut next = self.clone();
+        if let Some(model) = &patch.model {
+            next.model.clone_from(model);
+        }
+        if let Some(mode) = patch.mode {
+            next.mode = mode;
+        }
+        if let Some(steps) = patch.max_steps {
+            next.max_steps = Some(steps);
+        }
+        if let Some(servers) = &patch.servers {
+            next.servers = Some(servers.clone());
+        }
+        if let Some(builtins) = &patch.builtins {
+            next.builtins = Some(builtins.clone());
+        }
+        next.surface_ttl_ms = patch.surface_ttl_ms.or(next.surface_ttl_ms);
+        next.approval_ttl_ms = patch.approval_ttl_ms.or(next.approval_ttl_ms);
+        next
+    }
+}
+
+/// Changes to a configuration; what is `None` stays.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConfigPatch {
+    /// Another model.
+    pub model: Option<String>,
+    /// Another mode.
+    pub mode: Option<PermissionMode>,
+    /// Another step limit.
+    pub max_steps: Option<u32>,
+    /// Another set of servers.
+    pub servers: Option<Vec<ServerId>>,
+    /// Another set of functions.
+    pub builtins: Option<Vec<String>>,
+    /// Another surface lifetime.
+    pub surface_ttl_ms: Option<u64>,
+    /// Another patience.
+    pub approval_ttl_ms: Option<u64>,
+}

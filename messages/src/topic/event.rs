@@ -1,0 +1,273 @@
+//! What happened in a topic. These are stored: their bytes are frozen (see [`crate::record`]).
+
+use serde::{Deserialize, Serialize};
+
+use crate::approval::Verdict;
+use crate::call::CallResult;
+use crate::id::{ApprovalId, Attempt, CallId, MessageId, StepRef, TurnId};
+use crate::model::{FinishReason, Usage};
+use crate::time::Timestamp;
+use crate::topic::command::{PlannedCall, Recovery};
+use crate::topic::config::TopicConfig;
+
+/// Everything that can have happened in a topic.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TopicEvent {
+    /// The topic was created, opened again, or its configuration changed.
+    Configured {
+        /// The configuration; applies from the next turn on.
+        config: TopicConfig,
+        /// When.
+        at: Timestamp,
+    },
+    /// A person's message was taken; it waits at the end of the queue.
+    MessageAccepted {
+        /// Its id.
+        message: MessageId,
+        /// Its text.
+        text: String,
+        /// The sender's key.
+        key: Option<String>,
+        /// When.
+        at: Timestamp,
+    },
+    /// A turn began with these messages, taken from the head of the queue.
+    TurnStarted {
+        /// The turn.
+        turn: TurnId,
+        /// Its messages.
+        messages: Vec<MessageId>,
+        /// When.
+        at: Timestamp,
+    },
+    /// A model step began.
+    StepStarted {
+        /// Which.
+        at: StepRef,
+    },
+    /// The model wrote some text.
+    TextAppended {
+        /// In which step and attempt.
+        at: StepRef,
+        /// The text.
+        delta: String,
+    },
+    /// The model's reply is complete, and what happens with each of its calls is decided.
+    StepReplied {
+        /// In which step and attempt.
+        at: StepRef,
+        /// The whole text.
+        text: String,
+        /// Its calls.
+        calls: Vec<PlannedCall>,
+        /// Why it stopped.
+        finish: FinishReason,
+        /// Tokens used.
+        usage: Usage,
+    },
+    /// The intent to run a call, and why it may; recorded before it is sent.
+    CallStarted {
+        /// The call.
+        call: CallId,
+        /// Which attempt.
+        attempt: Attempt,
+        /// Why it may run.
+        basis: RunBasis,
+    },
+    /// The call was handed over.
+    CallSent {
+        /// The call.
+        call: CallId,
+        /// Which attempt.
+        attempt: Attempt,
+    },
+    /// The call has its one result.
+    CallFinished {
+        /// The call.
+        call: CallId,
+        /// Which attempt; 0 if it never started.
+        attempt: Attempt,
+        /// The result.
+        result: CallResult,
+    },
+    /// A person decided about a call.
+    CallDecided {
+        /// The call.
+        call: CallId,
+        /// The card.
+        approval: ApprovalId,
+        /// Approved or denied.
+        verdict: Verdict,
+        /// By whom.
+        by: String,
+        /// Why.
+        reason: Option<String>,
+    },
+    /// A card was not decided in time.
+    CallExpired {
+        /// The call.
+        call: CallId,
+        /// The card.
+        approval: ApprovalId,
+    },
+    /// Every call of the step has its result.
+    StepFinished {
+        /// The step.
+        at: StepRef,
+    },
+    /// The turn ended.
+    TurnFinished {
+        /// The turn.
+        turn: TurnId,
+        /// Why.
+        stop: StopReason,
+        /// When.
+        at: Timestamp,
+    },
+    /// Messages that waited are held: they never run by themselves.
+    MessagesHeld {
+        /// Which.
+        messages: Vec<MessageId>,
+        /// Why.
+        reason: HoldReason,
+    },
+    /// The card of a call is stored in the ledger and may be shown.
+    CardOpened {
+        /// The call.
+        call: CallId,
+        /// The card.
+        approval: ApprovalId,
+    },
+    /// The topic took up its records after an unclean end.
+    Recovered {
+        /// Why it had to.
+        cause: Recovery,
+        /// When.
+        at: Timestamp,
+    },
+}
+
+impl TopicEvent {
+    /// `true` if losing it in a power cut costs only text or a hint, so that it need not be synced before its effect.
+    pub fn is_lazy(&self) -> bool {
+        match self {
+            Self::TextAppended { .. } | Self::CallSent { .. } | Self::CardOpened { .. } => true,
+            Self::Configured { .. }
+            | Self::MessageAccepted { .. }
+            | Self::TurnStarted { .. }
+            | Self::StepStarted { .. }
+            | Self::StepReplied { .. }
+            | Self::CallStarted { .. }
+            | Self::CallFinished { .. }
+            | Self::CallDecided { .. }
+            | Self::CallExpired { .. }
+            | Self::StepFinished { .. }
+            | Self::TurnFinished { .. }
+            | Self::MessagesHeld { .. }
+            | Self::Recovered { .. } => false,
+        }
+    }
+}
+
+/// Why a turn ended. Never mixed: each cause has its own.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// The model had nothing more to do.
+    Completed,
+    /// A message waited at a step boundary; the next turn answers it.
+    Yielded,
+    /// Somebody stopped it.
+    Aborted,
+    /// The model, or the rules, could not go on; in plain words.
+    Failed(String),
+    /// It used all its steps.
+    StepLimit,
+    /// The model ran into its output limit.
+    OutputTruncated,
+    /// The model refused.
+    Refused,
+    /// It used up its budget.
+    BudgetExhausted,
+    /// A card was not decided in time.
+    ApprovalExpired,
+    /// The process or the session ended under it; in plain words.
+    Interrupted(String),
+}
+
+impl StopReason {
+    /// `true` if the next queued message may start a turn by itself.
+    pub fn chains(&self) -> bool {
+        match self {
+            Self::Completed | Self::Yielded => true,
+            Self::Aborted
+            | Self::Failed(_)
+            | Self::StepLimit
+            | Self::OutputTruncated
+            | Self::Refused
+            | Self::BudgetExhausted
+            | Self::ApprovalExpired
+            | Self::Interrupted(_) => false,
+        }
+    }
+
+    /// The name on the wire.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Yielded => "yielded",
+            Self::Aborted => "aborted",
+            Self::Failed(_) => "failed",
+            Self::StepLimit => "step_limit",
+            Self::OutputTruncated => "output_truncated",
+            Self::Refused => "refused",
+            Self::BudgetExhausted => "budget_exhausted",
+            Self::ApprovalExpired => "approval_expired",
+            Self::Interrupted(_) => "interrupted",
+        }
+    }
+
+    /// The words that came with it.
+    pub fn detail(&self) -> Option<&str> {
+        match self {
+            Self::Failed(words) | Self::Interrupted(words) => Some(words),
+            Self::Completed
+            | Self::Yielded
+            | Self::Aborted
+            | Self::StepLimit
+            | Self::OutputTruncated
+            | Self::Refused
+            | Self::BudgetExhausted
+            | Self::ApprovalExpired => None,
+        }
+    }
+}
+
+/// Why a message is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HoldReason {
+    /// The turn before it was stopped.
+    Aborted,
+    /// The turn before it failed, was refused, truncated or ran out of something.
+    TurnEnded,
+    /// The process started again.
+    ProcessRestart,
+    /// The session's actor was restarted.
+    SessionRestart,
+    /// The runtime shut down.
+    ShutDown,
+}
+
+/// Why a call may run.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunBasis {
+    /// The mode lets this effect run.
+    Mode,
+    /// A person approved this card.
+    Approved {
+        /// The card.
+        approval: ApprovalId,
+    },
+}

@@ -1,0 +1,106 @@
+//! What subscribers of a topic are told, in order.
+
+use serde::Serialize;
+
+use crate::approval::{Card, CardState};
+use crate::call::CallResult;
+use crate::id::{ApprovalId, CallId, MessageId, Sequence, StepId, TurnId};
+use crate::topic::event::StopReason;
+use crate::topic::view::{Receipt, TopicStatus};
+
+/// One change of a topic.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TopicUpdate {
+    /// The topic does something else now.
+    Status(TopicStatus),
+    /// A message is somewhere else now.
+    Receipt {
+        /// The message.
+        message: MessageId,
+        /// Where it is.
+        receipt: Receipt,
+    },
+    /// A turn began.
+    TurnStarted {
+        /// The turn.
+        turn: TurnId,
+        /// Its messages.
+        messages: Vec<MessageId>,
+    },
+    /// The model wrote.
+    Text {
+        /// The turn.
+        turn: TurnId,
+        /// The new text.
+        delta: String,
+    },
+    /// A step ended: every call has its result.
+    StepFinished {
+        /// The turn.
+        turn: TurnId,
+        /// The step.
+        step: StepId,
+    },
+    /// A call began to run.
+    ToolStarted {
+        /// The call.
+        call: CallId,
+        /// The wire name.
+        tool: String,
+        /// The server, for a server's tool.
+        server: Option<String>,
+    },
+    /// A call has its result.
+    ToolFinished {
+        /// The call.
+        call: CallId,
+        /// The wire name.
+        tool: String,
+        /// The server, for a server's tool.
+        server: Option<String>,
+        /// The result.
+        result: CallResult,
+    },
+    /// A card may be shown.
+    ApprovalRequested(Box<Card>),
+    /// A card has its last state.
+    ApprovalSettled {
+        /// The card.
+        approval: ApprovalId,
+        /// Its state.
+        state: CardState,
+        /// Who decided.
+        by: Option<String>,
+        /// Why.
+        reason: Option<String>,
+    },
+    /// A turn ended.
+    TurnFinished {
+        /// The turn.
+        turn: TurnId,
+        /// Why.
+        stop: StopReason,
+    },
+}
+
+/// What a subscriber receives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TopicEventOut {
+    /// The next change.
+    Update {
+        /// Its place.
+        sequence: Sequence,
+        /// The change.
+        update: TopicUpdate,
+    },
+    /// The subscriber was too slow: attach again for a view that includes what was missed.
+    Lagged {
+        /// How many changes were dropped.
+        missed: u64,
+        /// The first place that can still be followed.
+        resume_from: Sequence,
+    },
+    /// The topic's runtime has shut down; nothing follows.
+    Closed,
+}
