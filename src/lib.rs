@@ -1,1 +1,118 @@
-//! x
+//! Pilothouse is an actor runtime for the tools of agents, embedded in larger services: a dead, slow or lying MCP
+//! server never makes anything else wait, and nothing that was accepted is lost.
+//!
+#![cfg_attr(feature = "mcp", doc = "```")]
+#![cfg_attr(not(feature = "mcp"), doc = "```ignore")]
+//! use pilothouse::prelude::*;
+//! use pilothouse::model::scripted::{ScriptedModel, Step};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let runtime = Runtime::builder()
+//!     .server(Server::stdio("files", "mcp-server-filesystem").arg("/tmp")) // may be dead: nothing waits for it
+//!     .model("demo", ScriptedModel::new(vec![Step::text("Hello!")]))
+//!     .start()
+//!     .await?;
+//! let topic = runtime.open_topic("greetings", TopicConfig::new("demo")).await?;
+//! let mut window = topic.attach().ok_or("the topic is open")?;
+//! topic.send("Say hello.").await?;
+//! while let Some(TopicEventOut::Update { update, .. }) = window.next().await {
+//!     if let TopicUpdate::TurnFinished { stop, .. } = update {
+//!         println!("{}", stop.name());
+//!         break;
+//!     }
+//! }
+//! runtime.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # The nouns
+//!
+//! - A **[`Runtime`]** owns a supervision tree; a **[`Server`]** is one MCP server in it, an actor of its own.
+//! - A **[`Topic`]** is one conversation. A **turn** runs from a message to a [stop reason](topic::StopReason); a
+//!   **step** is one model reply and the calls it asks for. A message sent while a turn runs is queued; the turn yields at
+//!   its next step boundary, and a chained turn answers it.
+//! - A **[card](approval::Card)** asks a person before a risky tool runs. The first [decision](approval::Decision) wins
+//!   and is durable before anybody sees it.
+//! - Everything that is read (listings, views, cards, the tree) is a snapshot: reading never waits.
+//!
+//! # Where next
+//!
+//! [`docs::architecture`] is the map, [`docs::guarantees`] says what is promised and which test keeps it, and
+//! [`docs::harness`] drives a whole runtime with plain messages. `cargo run --example quickstart` shows the main job.
+
+/// What an embedder needs for the main job.
+pub mod prelude {
+    pub use crate::approval::Decision;
+    pub use crate::tool::{Effect, Function};
+    pub use crate::topic::{StopReason, TopicConfig, TopicEventOut, TopicUpdate};
+    pub use crate::{Runtime, Server, Topic};
+}
+
+pub use pilothouse_actors::bus::RuntimeEvents;
+pub use pilothouse_actors::hub::Subscription;
+pub use pilothouse_messages::{
+    call, digest, error, id, json, limits, listing, registry, secret, server, time, tree,
+};
+pub use pilothouse_supervision::{Builder, Runtime, Sent, Server, ServerHandle, Shutdown, Topic};
+
+/// Approvals: cards, decisions, answers.
+pub mod approval {
+    pub use pilothouse_messages::approval::{Card, CardState, DecideAnswer, Decision, Settlement, Verdict};
+    pub use pilothouse_messages::id::ApprovalId;
+}
+
+/// Clocks that a runtime can be built with.
+pub mod clock {
+    pub use pilothouse_adapters::clock::{Clock, SystemClock, TokioClock};
+}
+
+/// Ways to reach MCP servers.
+pub mod mcp {
+    #[cfg(feature = "mcp")]
+    pub use pilothouse_adapters::mcp::InMemoryServer;
+    pub use pilothouse_adapters::server::{Connection, Connector, Notice, Notices, Page};
+}
+
+/// Models: the trait, its data, and the scripted one.
+pub mod model {
+    pub use pilothouse_adapters::model::{Model, ModelError, ModelResolver, ModelStream, scripted};
+    pub use pilothouse_messages::model::{
+        FinishReason, HistoryCall, HistoryItem, ModelEvent, ModelRequest, Usage,
+    };
+}
+
+/// Stores: the trait and its adapters.
+pub mod store {
+    #[cfg(feature = "sled")]
+    pub use pilothouse_adapters::store::sled;
+    pub use pilothouse_adapters::store::{
+        Ack, AckSender, Batch, Change, Durability, Keyspace, Lane, Pair, Store, ack, memory,
+    };
+}
+
+/// Tools: definitions, effects, and functions of the embedder.
+pub mod tool {
+    pub use pilothouse_adapters::tool::{Function, Invocation, Tool};
+    pub use pilothouse_messages::tool::{Effect, ShownTool, SurfaceView, ToolDefinition, ToolSource};
+}
+
+/// Topics: configuration, views, updates.
+pub mod topic {
+    pub use pilothouse_messages::topic::{
+        CallState, CallView, ConfigPatch, HoldReason, MessageView, PermissionMode, Receipt, StepView,
+        StopReason, TopicConfig, TopicEventOut, TopicRejection, TopicStatus, TopicUpdate, TopicView,
+        TurnView,
+    };
+}
+
+/// Pages of the manual; their links and code are checked with the rest.
+pub mod docs {
+    #[doc = include_str!("../docs/architecture.md")]
+    pub mod architecture {}
+    #[doc = include_str!("../docs/guarantees.md")]
+    pub mod guarantees {}
+    #[doc = include_str!("../docs/harness.md")]
+    pub mod harness {}
+}

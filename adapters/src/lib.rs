@@ -11,6 +11,8 @@
 use std::pin::Pin;
 
 pub mod clock;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 pub mod model;
 pub mod server;
 pub mod store;

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use futures_core::Stream;
 use pilothouse_messages::model::{ModelEvent, ModelRequest};
 
+pub mod scripted;
+
 /// What a model sends while it runs. Dropping it cancels the run.
 pub type ModelStream = Pin<Box<dyn Stream<Item = Result<ModelEvent, ModelError>> + Send>>;
 

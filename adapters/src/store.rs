@@ -8,11 +8,19 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use pilothouse_messages::error::StoreError;
 use tokio::sync::oneshot;
 
 use crate::BoxFuture;
+
+pub mod large;
+pub mod log;
+pub mod memory;
+pub mod pages;
+#[cfg(feature = "sled")]
+pub mod sled;
 
 /// The largest value (64 KiB): sled keeps larger ones in files that it never removes.
 pub const VALUE_BYTES_MAX: usize = 64 << 10;
@@ -53,13 +61,30 @@ impl Keyspace {
     }
 }
 
+/// The key as stores keep it: the keyspace's byte, then the key.
+fn stored_key(keyspace: Keyspace, key: &[u8]) -> Vec<u8> {
+    let mut stored = Vec::with_capacity(key.len() + 1);
+    stored.push(keyspace.byte());
+    stored.extend_from_slice(key);
+    stored
+}
+
+/// What a lane answers after its first failure.
+fn refused_after_failure() -> StoreError {
+    StoreError::Io { reason: "an earlier batch of this writer failed, so that nothing may follow it".into() }
+}
+
+/// A lazy batch is on the disk at the latest this long after it was appended.
+pub const LAZY_WITHIN: Duration = Duration::from_millis(500);
+
 /// When a batch has to be on the disk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Durability {
     /// Before it is acknowledged.
     #[default]
     Sync,
-    /// Within 500 ms; acknowledged when all before it are durable and it is written.
+    /// Within [`LAZY_WITHIN`]; acknowledged when all before it are acknowledged and it is written. The next
+    /// synced batch makes it durable, too.
     Lazy,
 }
 

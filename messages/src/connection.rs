@@ -43,6 +43,15 @@ pub enum ConnectionCommand {
     Tick,
 }
 
+/// Whether a new connection follows the one that is being ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Again {
+    /// The next one starts as soon as this one is gone.
+    Yes,
+    /// The server is switched off.
+    No,
+}
+
 /// What happened to a server's connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConnectionEvent {
@@ -58,10 +67,10 @@ pub enum ConnectionEvent {
         /// When.
         at: Timestamp,
     },
-    /// It is being ended by us; `again` if a new one follows.
+    /// It is being ended by us.
     Ending {
         /// Whether a new one follows.
-        again: bool,
+        again: Again,
         /// When.
         at: Timestamp,
     },

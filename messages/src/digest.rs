@@ -33,6 +33,13 @@ impl Digest {
         Self(hash.finalize().into())
     }
 
+    /// Plain SHA-256 of the pieces, one after the other; for formats that others fix.
+    pub fn of_bytes(pieces: &[&[u8]]) -> Self {
+        let mut hash = Sha256::new();
+        pieces.iter().for_each(|piece| hash.update(piece));
+        Self(hash.finalize().into())
+    }
+
     /// Reads 64 hex digits.
     pub fn parse(text: &str) -> Option<Self> {
         let bytes = text.as_bytes();

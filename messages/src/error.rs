@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::connection::ConnectionRejection;
 use crate::id::{ApprovalId, IdError, ServerId, TopicId};
 use crate::registry::RegistryError;
 use crate::topic::command::TopicRejection;
@@ -108,6 +109,20 @@ pub enum StartError {
     /// Several things are wrong at once.
     #[error("cannot start: {} things are wrong: {}", .0.len(), .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Several(Vec<StartError>),
+}
+
+impl StartError {
+    /// One error as it is, several as [`StartError::Several`].
+    pub fn of(mut wrong: Vec<Self>) -> Self {
+        match (wrong.pop(), wrong.is_empty()) {
+            (Some(only), true) => only,
+            (Some(last), false) => {
+                wrong.push(last);
+                Self::Several(wrong)
+            }
+            (None, _) => Self::Several(wrong),
+        }
+    }
 }
 
 /// Why an actor could not be asked.
@@ -224,6 +239,14 @@ pub enum ServerError {
         server: ServerId,
         /// In plain words.
         reason: String,
+    },
+    /// Its state does not allow it; nothing was changed.
+    #[error("\"{server}\": {rejection}")]
+    Refused {
+        /// Which.
+        server: ServerId,
+        /// Why.
+        rejection: ConnectionRejection,
     },
     /// It could not be asked.
     #[error("the server's supervisor could not be asked")]

@@ -59,6 +59,11 @@ impl ToolSource {
     }
 }
 
+/// The 20 hex digits in which a wire name ends: SHA-256(utf8(server id) ‖ 0x00 ‖ utf8(raw tool name)), cut.
+pub fn identity_digits(server: &str, tool: &str) -> String {
+    Digest::of_bytes(&[server.as_bytes(), b"\0", tool.as_bytes()]).prefix(20)
+}
+
 /// One tool as its owner describes it; every field is data from outside.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolDefinition {

@@ -3,6 +3,16 @@
 //! Nothing here knows a clock, a store, a server or a task. The shells of `pilothouse-actors` ask
 //! ([`Decider::decide`]), record, and do; this crate only says what follows from what.
 
+pub mod approval;
+pub mod catalog;
+pub mod connection;
 mod decider;
+pub mod gate;
+pub mod listing;
+pub mod name;
+pub mod registry;
+pub mod restart;
+pub mod surface;
+pub mod topic;
 
 pub use decider::{Decider, Decision};

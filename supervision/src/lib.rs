@@ -1,1 +1,33 @@
-//! x
+//! What Pilothouse *watches*: the tree, who restarts whom, and the order in which all stop.
+//!
+//! ```text
+//! Runtime (root supervisor)
+//! ├── approval            one; the only writer of decisions
+//! ├── catalog             one; the only writer of listings
+//! ├── registry            one; the only writer of the tool table and of stored names
+//! ├── servers             supervisor of
+//! │   └── connection/<server>    one for each MCP server; lives as long as one connection
+//! └── topics              supervisor of
+//!     └── session/<topic>        one for each live topic
+//! ```
+//!
+//! Restart is one-for-one: no sibling notices another's death. The picture's order is the order of starting; they stop
+//! in reverse.
+
+mod approvals;
+mod builder;
+mod inner;
+mod root;
+mod runtime;
+mod server;
+mod servers;
+mod stop;
+mod topic;
+mod topics;
+mod tree;
+
+pub use builder::{Builder, Server};
+pub use runtime::Runtime;
+pub use server::ServerHandle;
+pub use stop::Shutdown;
+pub use topic::{Sent, Topic};

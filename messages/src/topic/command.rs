@@ -8,6 +8,7 @@ use crate::digest::Digest;
 use crate::id::{ApprovalId, Attempt, CallId, MessageId, StepRef, TurnId};
 use crate::json::JsonText;
 use crate::model::{FinishReason, Usage};
+use crate::time::Timestamp;
 use crate::tool::{Effect, ToolSource};
 use crate::topic::config::{ConfigPatch, TopicConfig};
 use crate::topic::event::{HoldReason, RunBasis};
@@ -206,6 +207,8 @@ pub enum CallPlan {
         approval: ApprovalId,
         /// Why a person is asked, in plain words.
         reason: String,
+        /// When the card stops waiting: recorded, so that the card is the same after a restart.
+        expires_at: Timestamp,
     },
     /// It is not run: the model gets this text as a `Rejected` result.
     Reject(String),

@@ -1,1 +1,22 @@
-//! x
+//! Scripted MCP servers for tests, and the language of lines that drives a Pilothouse runtime.
+//!
+//! ```
+//! use pilothouse_harness::line::{Verb, parse};
+//! use pilothouse_harness::peer::{Peer, Script};
+//!
+//! let script: Script = r#"{"tools": [{"name": "add", "echo": true}], "faults": [{"exit_on_call": "add"}]}"#.parse()?;
+//! let peer = Peer::new(script);
+//! assert_eq!((peer.connections(), peer.executions("add")), (0, 0));
+//!
+//! let line = parse(1, r#"{"expect": {"event": {"kind": "text", "delta": "~harbour"}}}"#)?;
+//! assert!(matches!(line, Some(Verb::Expect(expect)) if expect.within_ms == 5_000));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! - [`peer::Peer`]: an MCP server that follows a [`peer::Script`], faults included, and counts what it ran.
+//! - [`line`]: the lines in, the lines out, and how an expectation is looked for.
+//! - [`input`]: lines from outside, read with a bound.
+
+pub mod input;
+pub mod line;
+pub mod peer;

@@ -1,0 +1,84 @@
+//! Lists one server, all pages, on the connection that it has or gets.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pilothouse_adapters::server::Connection;
+use pilothouse_messages::digest::Digest;
+use pilothouse_messages::id::ServerId;
+use pilothouse_messages::limits::Limits;
+use pilothouse_messages::listing::ListedTools;
+use pilothouse_messages::server::ServerState;
+use pilothouse_rules::listing::{PageStep, Pages};
+use tokio::time::timeout;
+
+use crate::tasks::caught;
+use crate::wiring::{Ready, ServerPlace, Wiring};
+
+/// Lists the server and confirms its tools on the connection that told them.
+///
+/// # Errors
+/// Why there is no listing, in plain words.
+pub(super) async fn fetch(wiring: &Wiring, server: &ServerId) -> Result<ListedTools, String> {
+    let Some(place) = wiring.servers.place(server) else {
+        return Err(format!("there is no server \"{server}\""));
+    };
+    let ready = connection(wiring, &place).await?;
+    let listing = caught(pages(&*ready.connection, &wiring.limits));
+    let listed = tokio::select! {
+        biased;
+        listed = timeout(wiring.limits.listing, listing) => listed,
+        () = ready.ended.cancelled() => return Err("the connection ended while its tools were being listed".to_owned()),
+    };
+    let within = wiring.limits.listing.as_millis();
+    let listed =
+        listed.map_err(|_elapsed| format!("the server did not list its tools within {within} ms"))?;
+    let listed = listed.map_err(|panic| format!("listing the tools panicked: {panic}"))??;
+    ready.confirmed.send_replace(Some(Arc::new(fingerprints(&listed))));
+    Ok(listed)
+}
+
+/// The server's connection, or the one that it is about to have.
+async fn connection(wiring: &Wiring, place: &ServerPlace) -> Result<Arc<Ready>, String> {
+    let (state, reason) = {
+        let phase = place.phase.load();
+        (phase.state, phase.reason.clone())
+    };
+    let within = match state {
+        ServerState::Failed => return Err(reason.unwrap_or_else(|| "the server has failed".to_owned())),
+        // Either switched off, or its supervisor has not come to it yet.
+        ServerState::Stopped => wiring.limits.actor_absent,
+        ServerState::Connecting | ServerState::Ready | ServerState::Backoff => patience(wiring, place),
+    };
+    let mut ready = place.ready.subscribe();
+    let found = match timeout(within, ready.wait_for(Option::is_some)).await {
+        Ok(Ok(ready)) => ready.clone(),
+        Ok(Err(_)) | Err(_) => None,
+    };
+    found.ok_or_else(|| reason.unwrap_or_else(|| format!("not connected within {} ms", within.as_millis())))
+}
+
+/// How long the server may take to connect: all that are before it may use up their deadlines, so many at a time.
+fn patience(wiring: &Wiring, place: &ServerPlace) -> Duration {
+    let connect = place.definition.connect_timeout.unwrap_or(wiring.limits.connect);
+    let servers = wiring.servers.places.load().len();
+    let rounds = servers.div_ceil(wiring.limits.connects_at_once.max(1)).max(1);
+    connect.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX))
+}
+
+async fn pages(connection: &dyn Connection, limits: &Arc<Limits>) -> Result<ListedTools, String> {
+    let mut pages = Pages::new(limits.clone());
+    let mut cursor = None;
+    loop {
+        let page = connection.list_page(cursor).await.map_err(|error| error.to_string())?;
+        match pages.take(page.tools, page.next_cursor).map_err(|error| error.to_string())? {
+            PageStep::More(next) => cursor = Some(next),
+            PageStep::Done => return Ok(pages.into_listed()),
+        }
+    }
+}
+
+fn fingerprints(listed: &ListedTools) -> BTreeMap<String, Digest> {
+    listed.tools.iter().map(|tool| (tool.name.clone(), tool.fingerprint())).collect()
+}

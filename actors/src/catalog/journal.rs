@@ -1,0 +1,97 @@
+//! How listings lie in the store: the last one of each server, of any size, under the server's id.
+
+use std::collections::BTreeMap;
+
+use pilothouse_adapters::store::large::{Generation, LargeValue, list_large, remove, stage};
+use pilothouse_adapters::store::log::{GENESIS, LISTING};
+use pilothouse_adapters::store::{Batch, Keyspace, Store};
+use pilothouse_messages::error::StoreError;
+use pilothouse_messages::id::ServerId;
+use pilothouse_messages::listing::{CatalogEvent, Listing};
+use pilothouse_messages::time::Timestamp;
+use pilothouse_rules::Decider;
+use pilothouse_rules::catalog::Catalog;
+
+use crate::durable::Journal;
+
+/// Where each stored listing lies.
+#[derive(Debug, Default)]
+pub(super) struct CatalogJournal {
+    stored: BTreeMap<ServerId, Generation>,
+}
+
+impl Journal<Catalog> for CatalogJournal {
+    fn stage(&mut self, events: &[CatalogEvent], _state: &Catalog) -> Result<Vec<Batch>, StoreError> {
+        let mut batches = Vec::new();
+        for event in events {
+            match event {
+                CatalogEvent::Listed { server, listing } => batches.extend(self.put(server, listing)?),
+                CatalogEvent::Dropped { server } | CatalogEvent::Removed { server } => {
+                    batches.extend(self.remove(server));
+                }
+                CatalogEvent::Defined { .. }
+                | CatalogEvent::RefreshStarted { .. }
+                | CatalogEvent::RefreshQueued { .. }
+                | CatalogEvent::RefreshEnded { .. }
+                | CatalogEvent::WentStale { .. } => {}
+            }
+        }
+        Ok(batches)
+    }
+}
+
+impl CatalogJournal {
+    fn put(&mut self, server: &ServerId, listing: &Listing) -> Result<Vec<Batch>, StoreError> {
+        let record = LISTING.encode(listing.revision.0, GENESIS, listing)?;
+        let before = self.stored.get(server).copied();
+        let staged = stage(Keyspace::Listing, server.as_str().as_bytes(), &record, before);
+        self.stored.insert(server.clone(), staged.generation);
+        Ok(staged.batches)
+    }
+
+    fn remove(&mut self, server: &ServerId) -> Vec<Batch> {
+        let before = self.stored.remove(server);
+        before.map_or_else(Vec::new, |before| remove(Keyspace::Listing, server.as_str().as_bytes(), before))
+    }
+}
+
+/// The catalog as it was stored.
+pub(super) struct Loaded {
+    pub(super) catalog: Catalog,
+    pub(super) journal: CatalogJournal,
+    /// When the newest listing was given.
+    pub(super) newest: Timestamp,
+    /// Removes what torn writes left behind.
+    pub(super) leftovers: Vec<Batch>,
+}
+
+/// Reads every listing.
+pub(super) async fn load(store: &dyn Store) -> Result<Loaded, StoreError> {
+    let stored = list_large(store, Keyspace::Listing).await?;
+    let mut loaded = Loaded {
+        catalog: Catalog::new(),
+        journal: CatalogJournal::default(),
+        newest: Timestamp::default(),
+        leftovers: stored.leftovers,
+    };
+    stored.values.into_iter().try_for_each(|value| loaded.add(value))?;
+    Ok(loaded)
+}
+
+impl Loaded {
+    fn add(&mut self, value: LargeValue) -> Result<(), StoreError> {
+        let server = server_of(value.key)?;
+        let listing = LISTING.decode::<Listing>(&value.bytes)?.payload;
+        self.newest = self.newest.max(listing.listed_at);
+        self.journal.stored.insert(server.clone(), value.generation);
+        Catalog::restore(server, listing).iter().for_each(|event| self.catalog.apply(event));
+        Ok(())
+    }
+}
+
+fn server_of(key: Vec<u8>) -> Result<ServerId, StoreError> {
+    let server = String::from_utf8(key).ok().and_then(|text| ServerId::new(text).ok());
+    server.ok_or_else(|| StoreError::Damaged {
+        reason: "a listing lies under a key that is no server's id".to_owned(),
+    })
+}

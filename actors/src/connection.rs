@@ -1,0 +1,334 @@
+//! A connection actor: one connection's life. It connects, serves and ends; it never tries again.
+//!
+//! | Owns | Receives (what, from whom) | Asks of (whom, with what deadline) | Fails when, and then | Bounded by |
+//! |---|---|---|---|---|
+//! | one connection and its published [`Ready`] | `Stop` from the servers' supervisor; reports of its own tasks | the connector: the server's connect deadline, counted from its place among those that connect; the connection's close: `stop_child` | it never fails by itself: every end is told to the supervisor as `Ended` | one place of `connects_at_once`; 16 notices; one refresh a quiet time |
+//!
+//! Whatever way it ends, also by a kill or a panic, [`Serving`] is dropped: the connection is killed, every pending
+//! call is answered, and the readers see no connection any more.
+
+use std::sync::Arc;
+
+use pilothouse_adapters::server::{Connection, Notice, Notices};
+use pilothouse_messages::connection::{EndReason, Generation};
+use pilothouse_messages::error::ConnectError;
+use pilothouse_messages::listing::{CatalogCommand, RefreshCause};
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use crate::catalog::CatalogMsg;
+use crate::servers::ServersMsg;
+use crate::slot::Letter;
+use crate::tasks::{TaskSet, caught, caught_now};
+use crate::wiring::{Ready, ServerPlace, Wiring};
+
+/// Notices that wait; one that waits says the same as many.
+const NOTICES: usize = 16;
+/// A storm of notices is listed once in this many quiet times, even if it never ends.
+const STORM: u32 = 10;
+
+/// What the actor is born with.
+pub struct ConnectionArgs {
+    /// The runtime's wiring.
+    pub wiring: Arc<Wiring>,
+    /// The server.
+    pub place: Arc<ServerPlace>,
+    /// Which of the server's connections this is.
+    pub generation: Generation,
+    /// The supervisor that starts it. Reports go to this one and to no successor of it, whose generations are others.
+    pub supervisor: ActorRef<Letter<ServersMsg>>,
+}
+
+/// What changes during its life.
+pub struct ConnectionShell {
+    /// What it was born with.
+    args: ConnectionArgs,
+    /// Everything that it waits for; the slot cancels it when the actor is gone.
+    tasks: TaskSet,
+    /// What it is doing.
+    doing: Doing,
+}
+
+enum Doing {
+    /// Its task waits for a place, or for the handshake.
+    Connecting,
+    /// It answers.
+    Serving(Serving),
+    /// Its task closes it.
+    Closing(Serving),
+    /// The supervisor was told the end.
+    Over,
+}
+
+/// The whole mailbox.
+pub enum ConnectionMsg {
+    /// End the connection politely; from the supervisor.
+    Stop,
+    /// What the actor sends itself.
+    Own(Own),
+}
+
+/// What the actor sends itself.
+pub struct Own(Report);
+
+enum Report {
+    Connected(Serving),
+    NotConnected(EndReason),
+    Ended(String),
+    Closed,
+}
+
+/// The connection actor's behaviour.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ConnectionActor;
+
+#[cfg_attr(feature = "ractor-async-trait", ractor::async_trait)]
+impl Actor for ConnectionActor {
+    type Msg = Letter<ConnectionMsg>;
+    type State = ConnectionShell;
+    type Arguments = ConnectionArgs;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        args: ConnectionArgs,
+    ) -> Result<ConnectionShell, ActorProcessingErr> {
+        let tasks = args.place.slot.tasks();
+        let (notices, notes) = mpsc::channel(NOTICES);
+        let (wiring, place, generation) = (args.wiring.clone(), args.place.clone(), args.generation);
+        tasks.spawn(async move {
+            let report = match connect(&wiring, &place, notices).await {
+                Ok(connection) => Report::Connected(Serving::new(&wiring, &place, connection, generation)),
+                Err(reason) => Report::NotConnected(reason),
+            };
+            tell(&myself, report);
+        });
+        tasks.spawn(watch_notices(args.wiring.clone(), args.place.clone(), notes));
+        Ok(ConnectionShell { args, tasks, doing: Doing::Connecting })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        letter: Self::Msg,
+        shell: &mut ConnectionShell,
+    ) -> Result<(), ActorProcessingErr> {
+        match letter.body {
+            ConnectionMsg::Stop => shell.stop(&myself),
+            ConnectionMsg::Own(Own(Report::Connected(serving))) => shell.connected(&myself, serving),
+            ConnectionMsg::Own(Own(Report::NotConnected(reason))) => shell.not_connected(&myself, reason),
+            ConnectionMsg::Own(Own(Report::Ended(reason))) => shell.ended(&myself, reason),
+            ConnectionMsg::Own(Own(Report::Closed)) => shell.closed(&myself),
+        }
+        Ok(())
+    }
+}
+
+impl ConnectionShell {
+    fn stop(&mut self, myself: &ActorRef<Letter<ConnectionMsg>>) {
+        match std::mem::replace(&mut self.doing, Doing::Over) {
+            Doing::Connecting => {
+                // Drops the connector's future, and with it whatever it had started.
+                self.tasks.cancel();
+                self.finish(myself, EndReason::Closed);
+            }
+            Doing::Serving(serving) => {
+                serving.withdraw();
+                self.close(myself, serving.ready.connection.clone());
+                self.doing = Doing::Closing(serving);
+            }
+            Doing::Closing(serving) => self.doing = Doing::Closing(serving),
+            Doing::Over => {}
+        }
+    }
+
+    fn close(&self, myself: &ActorRef<Letter<ConnectionMsg>>, connection: Arc<dyn Connection>) {
+        let (grace, myself) = (self.args.wiring.limits.stop_child, myself.clone());
+        self.tasks.spawn(async move {
+            // Closed, too late or panicked: `Serving` kills whatever is left.
+            let _closed = timeout(grace, caught(async { connection.close(grace).await })).await;
+            tell(&myself, Report::Closed);
+        });
+    }
+
+    fn connected(&mut self, myself: &ActorRef<Letter<ConnectionMsg>>, serving: Serving) {
+        match &self.doing {
+            Doing::Connecting => serving.publish(),
+            // Stopped in the meantime: dropping the connection kills it.
+            Doing::Serving(_) | Doing::Closing(_) | Doing::Over => return,
+        }
+        self.watch_end(myself, serving.ready.clone());
+        self.doing = Doing::Serving(serving);
+        let (server, generation) = (self.args.place.definition.id.clone(), self.args.generation);
+        self.report(ServersMsg::Connected { server: server.clone(), generation });
+        let command = CatalogCommand::Refresh { server, cause: RefreshCause::Connected };
+        self.args.wiring.catalog.slot.inform(CatalogMsg::Command { command });
+    }
+
+    fn watch_end(&self, myself: &ActorRef<Letter<ConnectionMsg>>, ready: Arc<Ready>) {
+        let myself = myself.clone();
+        self.tasks.spawn(async move {
+            let reason = caught(async { ready.connection.ended().await }).await.unwrap_or_else(|panic| panic);
+            // At once, not only when the mailbox comes to it: callers wait for this.
+            ready.ended.cancel();
+            tell(&myself, Report::Ended(reason));
+        });
+    }
+
+    fn not_connected(&mut self, myself: &ActorRef<Letter<ConnectionMsg>>, reason: EndReason) {
+        match std::mem::replace(&mut self.doing, Doing::Over) {
+            Doing::Connecting => {
+                disconnected(&self.args.wiring, &self.args.place, words(&reason));
+                self.finish(myself, reason);
+            }
+            other @ (Doing::Serving(_) | Doing::Closing(_) | Doing::Over) => self.doing = other,
+        }
+    }
+
+    fn ended(&mut self, myself: &ActorRef<Letter<ConnectionMsg>>, reason: String) {
+        match std::mem::replace(&mut self.doing, Doing::Over) {
+            Doing::Serving(serving) => {
+                serving.over(reason.clone());
+                self.finish(myself, EndReason::Failed(reason));
+            }
+            // The process is not reaped before the close has returned.
+            other @ (Doing::Connecting | Doing::Closing(_) | Doing::Over) => self.doing = other,
+        }
+    }
+
+    fn closed(&mut self, myself: &ActorRef<Letter<ConnectionMsg>>) {
+        match std::mem::replace(&mut self.doing, Doing::Over) {
+            Doing::Closing(serving) => {
+                serving.over(words(&EndReason::Closed));
+                self.finish(myself, EndReason::Closed);
+            }
+            other @ (Doing::Connecting | Doing::Serving(_) | Doing::Over) => self.doing = other,
+        }
+    }
+
+    fn finish(&self, myself: &ActorRef<Letter<ConnectionMsg>>, reason: EndReason) {
+        let (server, generation) = (self.args.place.definition.id.clone(), self.args.generation);
+        self.report(ServersMsg::Ended { server, generation, reason });
+        myself.stop(None);
+    }
+
+    fn report(&self, message: ServersMsg) {
+        // A supervisor that has gone kills this actor, too.
+        let _gone = self.args.supervisor.cast(Letter::inside(message));
+    }
+}
+
+/// An open connection; dropped in whatever way, it leaves nothing behind.
+struct Serving {
+    wiring: Arc<Wiring>,
+    place: Arc<ServerPlace>,
+    ready: Arc<Ready>,
+    /// Why it is over, for the catalog.
+    reason: String,
+}
+
+impl Serving {
+    fn new(
+        wiring: &Arc<Wiring>,
+        place: &Arc<ServerPlace>,
+        connection: Arc<dyn Connection>,
+        of: Generation,
+    ) -> Self {
+        let (confirmed, ended) = (watch::Sender::new(None), CancellationToken::new());
+        let ready = Arc::new(Ready { connection, generation: of, confirmed, ended });
+        let reason = "the connection's actor failed".to_owned();
+        Self { wiring: wiring.clone(), place: place.clone(), ready, reason }
+    }
+
+    fn publish(&self) {
+        self.place.ready.send_replace(Some(self.ready.clone()));
+    }
+
+    /// New calls find no connection; those that are under way may still be answered.
+    fn withdraw(&self) {
+        self.place.ready.send_if_modified(|published| {
+            // A successor may have published its own already.
+            let is_ours = published.as_ref().is_some_and(|ready| Arc::ptr_eq(ready, &self.ready));
+            if is_ours {
+                *published = None;
+            }
+            is_ours
+        });
+    }
+
+    /// Ends it for this reason.
+    fn over(mut self, reason: String) {
+        self.reason = reason;
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.withdraw();
+        self.ready.ended.cancel();
+        // A connection of the embedder that panics here must not turn a panic that drops us into an abort.
+        let _panicked = caught_now(|| self.ready.connection.kill());
+        disconnected(&self.wiring, &self.place, std::mem::take(&mut self.reason));
+    }
+}
+
+/// Waits for a place, then connects; the place is free again as soon as the handshake is over.
+async fn connect(
+    wiring: &Wiring,
+    place: &ServerPlace,
+    notices: Notices,
+) -> Result<Arc<dyn Connection>, EndReason> {
+    // Nobody closes this semaphore; if somebody did, everybody would have a place.
+    let _turn = wiring.servers.connecting.acquire().await;
+    let within = place.definition.connect_timeout.unwrap_or(wiring.limits.connect);
+    match timeout(within, caught(async { place.connector.connect(notices).await })).await {
+        Ok(Ok(Ok(connection))) => Ok(connection),
+        Ok(Ok(Err(error))) => Err(reason_of(&error)),
+        Ok(Err(panic)) => Err(EndReason::Failed(format!("the connector panicked: {panic}"))),
+        Err(_elapsed) => {
+            let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+            Err(reason_of(&ConnectError::TimedOut { within_ms }))
+        }
+    }
+}
+
+fn reason_of(error: &ConnectError) -> EndReason {
+    let words = error.to_string();
+    if error.is_permanent() { EndReason::Permanent(words) } else { EndReason::Failed(words) }
+}
+
+fn words(reason: &EndReason) -> String {
+    match reason {
+        EndReason::Failed(words) | EndReason::Permanent(words) => words.clone(),
+        EndReason::Closed => "the connection was closed".to_owned(),
+    }
+}
+
+fn disconnected(wiring: &Wiring, place: &ServerPlace, reason: String) {
+    let server = place.definition.id.clone();
+    wiring
+        .catalog
+        .slot
+        .inform(CatalogMsg::Command { command: CatalogCommand::Disconnected { server, reason } });
+}
+
+/// Lists the server again when its notices have been quiet for a while, or have been loud for too long.
+async fn watch_notices(wiring: Arc<Wiring>, place: Arc<ServerPlace>, mut notices: mpsc::Receiver<Notice>) {
+    let quiet = wiring.limits.list_changed_debounce;
+    while let Some(Notice::ToolsChanged) = notices.recv().await {
+        let latest = Instant::now() + quiet * STORM;
+        while let Ok(Some(Notice::ToolsChanged)) =
+            timeout_at(latest.min(Instant::now() + quiet), notices.recv()).await
+        {}
+        let server = place.definition.id.clone();
+        let command = CatalogCommand::Refresh { server, cause: RefreshCause::ToolsChanged };
+        wiring.catalog.slot.inform(CatalogMsg::Command { command });
+    }
+}
+
+fn tell(myself: &ActorRef<Letter<ConnectionMsg>>, report: Report) {
+    // An actor that has ended has been cleaned up.
+    let _gone = myself.cast(Letter::inside(ConnectionMsg::Own(Own(report))));
+}

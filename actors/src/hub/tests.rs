@@ -1,0 +1,126 @@
+use pilothouse_messages::id::{StepId, TopicId, TurnId};
+use pilothouse_messages::time::Timestamp;
+use pilothouse_messages::topic::{StepView, TopicConfig, TopicStatus, TurnView};
+
+use super::*;
+
+fn view(status: TopicStatus) -> TopicView {
+    let topic = TopicId::new("harbour").expect("an id");
+    let mut view = TopicView::new(topic, TopicConfig::new("model"));
+    view.status = status;
+    let step = StepView { step: StepId(1), text: String::new(), calls: Vec::new() };
+    view.turns = vec![TurnView {
+        turn: TurnId(1),
+        messages: Vec::new(),
+        steps: vec![step],
+        stop: None,
+        started_at: Timestamp(0),
+        finished_at: None,
+    }];
+    view
+}
+
+fn open() -> Arc<TopicHub> {
+    let hub = Arc::new(TopicHub::default());
+    hub.open(7, view(TopicStatus::Idle));
+    hub
+}
+
+fn is_now(status: TopicStatus) -> TopicPicture {
+    TopicPicture { updates: vec![TopicUpdate::Status(status)], view: Some(view(status)) }
+}
+
+fn wrote(delta: &str) -> TopicPicture {
+    TopicPicture { updates: vec![text(delta)], view: None }
+}
+
+fn text(delta: &str) -> TopicUpdate {
+    TopicUpdate::Text { turn: TurnId(1), delta: delta.to_owned() }
+}
+
+fn update(n: u64, update: TopicUpdate) -> TopicEventOut {
+    TopicEventOut::Update { sequence: Sequence { epoch: 7, n }, update }
+}
+
+fn shown(hub: &TopicHub) -> (u64, TopicStatus, String) {
+    let view = hub.view().expect("open");
+    (view.sequence.n, view.status, view.turns[0].steps[0].text.clone())
+}
+
+#[tokio::test]
+async fn a_window_gets_the_view_and_everything_after_it() {
+    let hub = open();
+    hub.publish(is_now(TopicStatus::Pending));
+    let mut window = hub.attach(8).expect("open");
+    hub.publish(is_now(TopicStatus::Streaming));
+    hub.publish(wrote("ahoy"));
+    assert_eq!(
+        (window.view.sequence, window.view.status),
+        (Sequence { epoch: 7, n: 1 }, TopicStatus::Pending)
+    );
+    assert_eq!(window.next().await, Some(update(2, TopicUpdate::Status(TopicStatus::Streaming))));
+    assert_eq!(window.next().await, Some(update(3, text("ahoy"))));
+    assert_eq!(window.try_next(), None);
+}
+
+#[test]
+fn a_topic_that_was_never_opened_has_no_window() {
+    assert!(Arc::new(TopicHub::default()).attach(8).is_none());
+}
+
+#[test]
+fn text_is_in_the_view_as_soon_as_it_is_told() {
+    let hub = open();
+    let before = hub.view().expect("open");
+    hub.publish(is_now(TopicStatus::Streaming));
+    hub.publish(wrote("ship "));
+    hub.publish(wrote("ahoy"));
+    assert_eq!(shown(&hub), (3, TopicStatus::Streaming, "ship ahoy".to_owned()));
+    assert_eq!(
+        (before.sequence.n, before.status),
+        (0, TopicStatus::Idle),
+        "a view that somebody holds stays"
+    );
+}
+
+#[tokio::test]
+async fn a_window_that_lags_is_cut_off_and_told_how_much_it_missed_and_nobody_else_notices() {
+    let hub = open();
+    let mut slow = hub.attach(2).expect("open");
+    let mut quick = hub.attach(8).expect("open");
+    ["a", "b", "c", "d"].iter().for_each(|delta| hub.publish(wrote(delta)));
+    assert_eq!(hub.subscribers(), 1);
+
+    let seen = [slow.next().await, slow.next().await, slow.next().await, slow.next().await];
+    let lagged = TopicEventOut::Lagged { missed: 2, resume_from: Sequence { epoch: 7, n: 4 } };
+    assert_eq!(seen, [Some(update(1, text("a"))), Some(update(2, text("b"))), Some(lagged), None]);
+
+    for (n, delta) in [(1, "a"), (2, "b"), (3, "c"), (4, "d")] {
+        assert_eq!(quick.next().await, Some(update(n, text(delta))));
+    }
+    let again = hub.attach(2).expect("open");
+    assert_eq!((again.view.sequence.n, shown(&hub).2), (4, "abcd".to_owned()));
+}
+
+#[tokio::test]
+async fn a_closed_hub_tells_what_was_left_then_the_end() {
+    let hub = open();
+    let mut window = hub.attach(8).expect("open");
+    hub.publish(wrote("last"));
+    hub.close();
+    let seen = [window.next().await, window.next().await, window.next().await];
+    assert_eq!(seen, [Some(update(1, text("last"))), Some(TopicEventOut::Closed), None]);
+    let mut late = hub.attach(8).expect("the view can still be read");
+    assert_eq!((late.next().await, late.next().await), (Some(TopicEventOut::Closed), None));
+}
+
+#[test]
+fn a_window_that_is_dropped_is_detached_and_the_others_stay() {
+    let hub = open();
+    let (one, mut other) = (hub.attach(8).expect("open"), hub.attach(8).expect("open"));
+    assert_eq!(hub.subscribers(), 2);
+    drop(one);
+    assert_eq!(hub.subscribers(), 1);
+    hub.publish(wrote("ahoy"));
+    assert_eq!(other.try_next(), Some(update(1, text("ahoy"))));
+}

@@ -1,0 +1,69 @@
+//! The mailbox of the servers' supervisor; the supervisor itself watches, so it lives in `pilothouse-supervision`.
+
+use pilothouse_messages::connection::{ConnectionRejection, EndReason, Generation};
+use pilothouse_messages::id::ServerId;
+
+use crate::slot::Reply;
+
+/// Everything that the servers' supervisor can be told.
+#[derive(Debug)]
+pub enum ServersMsg {
+    /// A connection answers; from its actor.
+    Connected {
+        /// Of which server.
+        server: ServerId,
+        /// Which connection.
+        generation: Generation,
+    },
+    /// A connection is over, with all that it had; from its actor, just before that ends.
+    Ended {
+        /// Of which server.
+        server: ServerId,
+        /// Which connection.
+        generation: Generation,
+        /// Why.
+        reason: EndReason,
+    },
+    /// End the connection and start a new one now.
+    Restart {
+        /// Which server.
+        server: ServerId,
+        /// Answered once it is decided, not once it is ready.
+        reply: Reply<Result<(), ConnectionRejection>>,
+    },
+    /// Switch a server on or off.
+    Switch {
+        /// Which server.
+        server: ServerId,
+        /// On or off.
+        to: Power,
+        /// Answered once it is decided.
+        reply: Reply<Result<(), ConnectionRejection>>,
+    },
+    /// A back-off is over; from the supervisor itself.
+    Tick {
+        /// Of which server.
+        server: ServerId,
+    },
+    /// The old life's tasks are gone, the successor may start; from the supervisor itself.
+    Cleared {
+        /// Of which server.
+        server: ServerId,
+        /// Which connection starts.
+        generation: Generation,
+    },
+    /// End every connection, in order, and answer when all are gone.
+    StopAll {
+        /// Answered when none is left.
+        reply: Reply<()>,
+    },
+}
+
+/// Whether a server runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Power {
+    /// It runs.
+    On,
+    /// It does not.
+    Off,
+}

@@ -1,0 +1,327 @@
+//! The session actor: one topic while it is awake.
+//!
+//! | Owns | Receives (what, from whom) | Asks of (whom, with what deadline) | Fails when, and then | Bounded by |
+//! |---|---|---|---|---|
+//! | the topic's state, its pinned surface, its running effects | commands from handles; news of cards from the approval actor; reports from its own tasks | models, tools and the approval actor, all in tasks under the limits | a record does not become durable: held askers get the store's error, a fresh one reads the journal back and recovers | 256 letters; 32 queued messages; 16 calls in flight |
+//!
+//! Every fact is durable before its effect. An effect carries its turn, step and attempt, so a late result of an
+//! earlier one changes nothing. `Stop` fires the turn's cancel token at once, before its record is durable.
+
+mod card;
+mod conversation;
+mod journal;
+mod model_step;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use pilothouse_messages::call::{CallOutcome, CallResult};
+use pilothouse_messages::digest::Digest;
+use pilothouse_messages::error::StoreError;
+use pilothouse_messages::id::{Attempt, CallId, StepRef, TurnId};
+use pilothouse_messages::json::JsonText;
+use pilothouse_messages::model::ModelRequest;
+use pilothouse_messages::topic::{Directive, Recovery, ResolvedTool, TopicCommand};
+use pilothouse_rules::Decider;
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use crate::call::{self, CallOrder, WhenFull};
+use crate::durable::{Committed, Durable, Ground, Released, Told, follow};
+use crate::hub::TopicPicture;
+use crate::slot::{Letter, Reply};
+use crate::tasks::{TaskSet, caught};
+use crate::wiring::{TopicPlace, Wiring};
+use conversation::Pin;
+pub use conversation::{Conversation, surface_now};
+use journal::{Loaded, TopicJournal};
+
+/// What the actor is born with.
+pub struct SessionArgs {
+    /// The runtime's wiring.
+    pub wiring: Arc<Wiring>,
+    /// The topic's place: its hub is written here only.
+    pub place: Arc<TopicPlace>,
+    /// Why it would have to recover, if its records say so.
+    pub cause: Recovery,
+}
+
+/// What changes during its life.
+pub struct SessionShell {
+    /// The runtime's wiring.
+    wiring: Arc<Wiring>,
+    /// The topic's place.
+    place: Arc<TopicPlace>,
+    /// Where its tasks report.
+    myself: ActorRef<Letter<SessionMsg>>,
+    /// Everything that it waits for; the slot cancels it when the actor is gone.
+    tasks: TaskSet,
+    /// Why it would have to recover.
+    cause: Recovery,
+    /// The topic, once it is read.
+    phase: Phase,
+    /// What the running turn shows its model.
+    pin: Pin,
+    /// Cancels whatever runs for the open turn.
+    turn: Option<(TurnId, CancellationToken)>,
+    /// Calls of this topic in flight.
+    calls: Arc<Semaphore>,
+}
+
+enum Phase {
+    /// Reading the journal; what comes earlier waits, bounded by the mailbox's permits.
+    Loading(VecDeque<Letter<SessionMsg>>),
+    /// At work.
+    Live(Box<Durable<Conversation, TopicJournal>>),
+}
+
+/// The whole mailbox.
+#[derive(Debug)]
+pub enum SessionMsg {
+    /// Something to decide about.
+    Command {
+        /// What.
+        command: TopicCommand,
+        /// Whom to tell, if anybody waits.
+        reply: Option<Reply<Told<Conversation>>>,
+    },
+    /// What the actor sends itself.
+    Own(Own),
+}
+
+/// What the actor sends itself.
+#[derive(Debug)]
+pub struct Own(OwnMsg);
+
+#[derive(Debug)]
+enum OwnMsg {
+    Loaded(Box<Result<Loaded, StoreError>>),
+    Committed(Committed),
+}
+
+/// The session actor's behaviour.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SessionActor;
+
+#[cfg_attr(feature = "ractor-async-trait", ractor::async_trait)]
+impl Actor for SessionActor {
+    type Msg = Letter<SessionMsg>;
+    type State = SessionShell;
+    type Arguments = SessionArgs;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        args: SessionArgs,
+    ) -> Result<SessionShell, ActorProcessingErr> {
+        let SessionArgs { wiring, place, cause } = args;
+        let tasks = place.slot.tasks();
+        let (store, topic, actor) = (wiring.store.clone(), place.topic.clone(), myself.clone());
+        let limits = wiring.limits.clone();
+        tasks.spawn(async move {
+            let loaded = journal::load(store.as_ref(), topic, limits).await;
+            let _gone = actor.cast(Letter::inside(SessionMsg::Own(Own(OwnMsg::Loaded(Box::new(loaded))))));
+        });
+        let calls = Arc::new(Semaphore::new(wiring.limits.calls_per_topic.max(1)));
+        let phase = Phase::Loading(VecDeque::new());
+        let pin = Pin::default();
+        Ok(SessionShell { wiring, place, myself, tasks, cause, phase, pin, turn: None, calls })
+    }
+
+    async fn handle(
+        &self,
+        _myself: ActorRef<Self::Msg>,
+        letter: Self::Msg,
+        shell: &mut SessionShell,
+    ) -> Result<(), ActorProcessingErr> {
+        shell.take(letter)?;
+        Ok(())
+    }
+}
+
+/// A way for a task to tell its session something.
+#[derive(Clone)]
+pub(crate) struct Report(ActorRef<Letter<SessionMsg>>);
+
+impl Report {
+    /// Tells it. A session that has ended recovers from its records instead.
+    pub(crate) fn tell(&self, command: TopicCommand) {
+        let _gone = self.0.cast(Letter::inside(SessionMsg::Command { command, reply: None }));
+    }
+}
+
+impl SessionShell {
+    fn take(&mut self, letter: Letter<SessionMsg>) -> Result<(), StoreError> {
+        if let (Phase::Loading(stash), SessionMsg::Command { .. }) = (&mut self.phase, &letter.body) {
+            stash.push_back(letter);
+            return Ok(());
+        }
+        match letter.body {
+            SessionMsg::Command { command, reply } => self.commit(&command, reply),
+            SessionMsg::Own(Own(OwnMsg::Loaded(loaded))) => self.loaded((*loaded)?),
+            SessionMsg::Own(Own(OwnMsg::Committed(committed))) => self.acknowledged(committed),
+        }
+    }
+
+    fn loaded(&mut self, loaded: Loaded) -> Result<(), StoreError> {
+        let lane = self.wiring.store.lane();
+        let epoch = loaded.journal.epoch();
+        // Acknowledged before anything that follows in this lane.
+        drop(lane.append(loaded.journal.begin()));
+        let ground =
+            Ground { lane: Some(lane), clock: self.wiring.clock.clone(), within: self.wiring.limits.commit };
+        self.place.hub.open(epoch, loaded.conversation.view());
+        let needs_recovery = loaded.conversation.needs_recovery();
+        let durable = Durable::new(loaded.conversation, loaded.journal, ground, loaded.newest);
+        let phase = std::mem::replace(&mut self.phase, Phase::Live(Box::new(durable)));
+        if needs_recovery {
+            self.commit(&TopicCommand::Recover { cause: self.cause }, None)?;
+        }
+        if let Phase::Live(topic) = &self.phase {
+            topic.state().resume().into_iter().for_each(|directive| self.perform(directive));
+        }
+        match phase {
+            Phase::Loading(stash) => stash.into_iter().try_for_each(|letter| self.take(letter)),
+            Phase::Live(_) => Ok(()),
+        }
+    }
+
+    fn acknowledged(&mut self, committed: Committed) -> Result<(), StoreError> {
+        // Nothing is under way before the journal is read.
+        let Phase::Live(topic) = &mut self.phase else { return Ok(()) };
+        let released = topic.acknowledged(committed)?;
+        self.release(released);
+        Ok(())
+    }
+
+    fn commit(
+        &mut self,
+        command: &TopicCommand,
+        reply: Option<Reply<Told<Conversation>>>,
+    ) -> Result<(), StoreError> {
+        let Phase::Live(topic) = &mut self.phase else { return Ok(()) };
+        if let (TopicCommand::Stop { .. } | TopicCommand::ShutDown, Some((_, cancel))) = (command, &self.turn)
+        {
+            cancel.cancel();
+        }
+        let step = topic.commit(command, reply)?;
+        let report = |committed| SessionMsg::Own(Own(OwnMsg::Committed(committed)));
+        let released = follow(step, &self.tasks, &self.myself, report);
+        self.release(released);
+        Ok(())
+    }
+
+    fn release(&mut self, released: Vec<Released<Conversation>>) {
+        for Released { reply, picture, directives } in released {
+            if let Some(picture) = picture {
+                self.place.hub.publish(picture);
+            }
+            if let Some((reply, answer)) = reply {
+                reply.send(Ok(answer));
+            }
+            directives.into_iter().for_each(|directive| self.perform(directive));
+        }
+    }
+
+    fn perform(&mut self, directive: Directive) {
+        match directive {
+            Directive::RunModel { at } => self.run_model(at),
+            Directive::CallTool { call, attempt, tool, arguments } => {
+                self.call_tool(call, attempt, tool, arguments)
+            }
+            Directive::OpenCard(card) => card::open(self.errand(), *card),
+            Directive::WithdrawCards { approvals, reason } => {
+                card::withdraw(self.errand(), self.place.topic.clone(), approvals, reason);
+            }
+            Directive::PayDebt { approval, payment } => {
+                card::pay(&self.wiring, self.place.topic.clone(), approval, payment);
+            }
+            Directive::CancelTurn { turn } => self.cancel_turn(turn),
+            Directive::Announce(update) => {
+                self.place.hub.publish(TopicPicture { updates: vec![update], view: None });
+            }
+        }
+    }
+
+    fn errand(&self) -> card::Errand {
+        card::Errand {
+            wiring: self.wiring.clone(),
+            tasks: self.tasks.clone(),
+            report: Report(self.myself.clone()),
+        }
+    }
+
+    /// The token that cancels whatever runs for this turn.
+    fn turn_token(&mut self, turn: TurnId) -> CancellationToken {
+        match &self.turn {
+            Some((open, token)) if *open == turn => token.clone(),
+            Some(_) | None => {
+                let token = self.tasks.token();
+                self.turn = Some((turn, token.clone()));
+                token
+            }
+        }
+    }
+
+    fn cancel_turn(&mut self, turn: TurnId) {
+        if let Some((open, token)) = &self.turn
+            && *open == turn
+        {
+            token.cancel();
+        }
+    }
+
+    fn run_model(&mut self, at: StepRef) {
+        let report = Report(self.myself.clone());
+        let cancel = self.turn_token(at.turn);
+        let Phase::Live(topic) = &mut self.phase else { return };
+        let now = topic.now();
+        let Some(config) = topic.state().turn_config() else { return };
+        let Some(model) = self.wiring.models.resolve(&config.model) else {
+            let message = format!("no model is called \"{}\"", config.model);
+            return report.tell(TopicCommand::ModelFailed { at, message });
+        };
+        let surface = self.pin.for_step(&self.wiring, &config, at, now);
+        self.place.surface.store(Some(surface.clone()));
+        let request = ModelRequest::new(topic.state().history(), surface);
+        let run = model_step::Run { wiring: self.wiring.clone(), config, model, at, report };
+        self.tasks.spawn(async move {
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => {}
+                () = run.to_the_end(request) => {}
+            }
+        });
+    }
+
+    fn call_tool(&mut self, call: CallId, attempt: Attempt, tool: ResolvedTool, arguments: JsonText) {
+        let report = Report(self.myself.clone());
+        let cancel = self.turn_token(call.turn);
+        let (wiring, permits) = (self.wiring.clone(), self.calls.clone());
+        let topic = self.place.topic.clone();
+        let key = Digest::of_parts(
+            "pilothouse/idempotency/1",
+            &[topic.as_str().as_bytes(), call.to_string().as_bytes()],
+        );
+        let order = CallOrder {
+            tool,
+            arguments,
+            topic: Some(topic),
+            call: Some(call),
+            idempotency_key: Some(key.to_string()),
+            when_full: WhenFull::Wait,
+            cancel,
+        };
+        self.tasks.spawn(async move {
+            // The semaphore is never closed; a call without a permit would only be one too many.
+            let _permit = permits.acquire_owned().await;
+            let sent = report.clone();
+            let run = call::run(&wiring, order, move || sent.tell(TopicCommand::CallSent { call, attempt }));
+            let result = caught(run).await.unwrap_or_else(|words| {
+                CallResult::said(CallOutcome::Unknown, format!("the call ended in a fault of ours: {words}"))
+            });
+            report.tell(TopicCommand::CallReturned { call, attempt, result });
+        });
+    }
+}

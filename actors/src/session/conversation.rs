@@ -1,0 +1,154 @@
+//! A topic with its transcript, and the surface that its turn has pinned.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use pilothouse_messages::id::{ServerId, StepId, StepRef, TopicId};
+use pilothouse_messages::limits::Limits;
+use pilothouse_messages::model::HistoryItem;
+use pilothouse_messages::time::Timestamp;
+use pilothouse_messages::tool::SurfaceView;
+use pilothouse_messages::topic::{
+    Directive, TopicAnswer, TopicCommand, TopicConfig, TopicEvent, TopicRejection, TopicView,
+};
+use pilothouse_rules::surface::Surface;
+use pilothouse_rules::topic::TopicState;
+use pilothouse_rules::topic::transcript::Transcript;
+use pilothouse_rules::{Decider, Decision};
+
+use crate::durable::Pictured;
+use crate::hub::TopicPicture;
+use crate::wiring::Wiring;
+
+/// The topic's state and what its model is told, folded from the same events.
+pub struct Conversation {
+    state: TopicState,
+    transcript: Transcript,
+}
+
+impl std::fmt::Debug for Conversation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Conversation").field("status", &self.state.status()).finish()
+    }
+}
+
+impl Conversation {
+    /// An empty one.
+    pub fn new(topic: TopicId, limits: Arc<Limits>) -> Self {
+        Self { state: TopicState::new(topic, limits), transcript: Transcript::default() }
+    }
+
+    /// The picture that readers get.
+    pub fn view(&self) -> TopicView {
+        self.state.view()
+    }
+
+    /// Whether the last record was no clean end.
+    pub fn needs_recovery(&self) -> bool {
+        self.state.needs_recovery()
+    }
+
+    /// Whether a start has to look at it.
+    pub fn is_open(&self) -> bool {
+        self.state.is_open()
+    }
+
+    /// What a model is told.
+    pub fn history(&self) -> Vec<HistoryItem> {
+        self.transcript.items()
+    }
+
+    /// The configuration of the turn that runs; the topic's own between turns.
+    pub fn turn_config(&self) -> Option<TopicConfig> {
+        self.state.turn_config().cloned()
+    }
+}
+
+impl Decider for Conversation {
+    type Command = TopicCommand;
+    type Event = TopicEvent;
+    type Directive = Directive;
+    type Answer = TopicAnswer;
+    type Rejection = TopicRejection;
+
+    fn decide(
+        &self,
+        now: Timestamp,
+        command: &TopicCommand,
+    ) -> Result<Decision<TopicEvent, Directive, TopicAnswer>, TopicRejection> {
+        self.state.decide(now, command)
+    }
+
+    fn apply(&mut self, event: &TopicEvent) {
+        self.state.apply(event);
+        self.transcript.apply(event);
+    }
+
+    fn next_deadline(&self) -> Option<Timestamp> {
+        self.state.next_deadline()
+    }
+
+    fn resume(&self) -> Vec<Directive> {
+        self.state.resume()
+    }
+}
+
+impl Pictured for Conversation {
+    type Picture = TopicPicture;
+
+    fn take(&mut self, events: &[TopicEvent]) -> TopicPicture {
+        let mut updates = Vec::new();
+        for event in events {
+            updates.extend(self.state.apply_told(event));
+            self.transcript.apply(event);
+        }
+        // Text is by far the most frequent; the hub adds it to its view by itself.
+        let only_text = events.iter().all(|event| matches!(event, TopicEvent::TextAppended { .. }));
+        TopicPicture { updates, view: (!only_text).then(|| self.state.view()) }
+    }
+}
+
+/// The pinned surface of a topic, over its turns.
+#[derive(Default)]
+pub(super) struct Pin(Option<Surface>);
+
+impl Pin {
+    /// The surface for this step: pinned anew only at the first step of a turn, and only for a reason.
+    pub(super) fn for_step(
+        &mut self,
+        wiring: &Wiring,
+        config: &TopicConfig,
+        at: StepRef,
+        now: Timestamp,
+    ) -> Arc<SurfaceView> {
+        let table = wiring.registry.table.load();
+        let cold = cold_servers(wiring, config);
+        let kept = self.0.take().filter(|surface| {
+            at.step != StepId(1) || surface.must_repin(&table, config, now, &cold, &wiring.limits).is_none()
+        });
+        let mut surface = kept.unwrap_or_else(|| Surface::pin(&table, config, cold, now, &wiring.limits));
+        surface.used(now);
+        let view = surface.view().clone();
+        self.0 = Some(surface);
+        view
+    }
+}
+
+/// What the topic would show if a turn began now.
+pub fn surface_now(wiring: &Wiring, config: &TopicConfig, now: Timestamp) -> Arc<SurfaceView> {
+    let table = wiring.registry.table.load();
+    Surface::pin(&table, config, cold_servers(wiring, config), now, &wiring.limits).view().clone()
+}
+
+/// The tenant's servers that have never been listed. Looking is a read, so each is listed once in the background.
+fn cold_servers(wiring: &Wiring, config: &TopicConfig) -> BTreeSet<ServerId> {
+    let places = wiring.servers.places.load();
+    let theirs = places
+        .values()
+        .filter(|place| place.definition.tenant.as_ref().is_none_or(|tenant| *tenant == config.tenant));
+    let cold = theirs.filter(|place| match wiring.catalog.read(&place.definition.id) {
+        Some(listing) => listing.view.listing.is_none(),
+        None => true,
+    });
+    cold.map(|place| place.definition.id.clone()).collect()
+}

@@ -1,0 +1,165 @@
+//! One model step as a task: reads the stream to its end, bounds every silence, and reports to the session.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pilothouse_adapters::model::{Model, ModelStream};
+use pilothouse_messages::id::StepRef;
+use pilothouse_messages::json::JsonText;
+use pilothouse_messages::model::{FinishReason, ModelEvent, ModelRequest, Usage};
+use pilothouse_messages::topic::{ModelReply, RequestedCall, Resolution, TopicCommand, TopicConfig};
+use pilothouse_rules::registry::Scope;
+use tokio::time::{Instant, timeout};
+
+use super::Report;
+use crate::tasks::caught;
+use crate::wiring::Wiring;
+
+/// Text is reported at least this often …
+const FLUSH_AFTER: Duration = Duration::from_millis(16);
+/// … or when this much has gathered.
+const FLUSH_BYTES: usize = 2 << 10;
+
+/// A model step to be run.
+pub(super) struct Run {
+    pub(super) wiring: Arc<Wiring>,
+    pub(super) config: TopicConfig,
+    pub(super) model: Arc<dyn Model>,
+    pub(super) at: StepRef,
+    pub(super) report: Report,
+}
+
+/// What has come in so far.
+#[derive(Default)]
+struct Gathered {
+    text: String,
+    unreported: String,
+    calls: BTreeMap<u32, DraftCall>,
+    usage: Usage,
+    bytes: usize,
+}
+
+#[derive(Default)]
+struct DraftCall {
+    provider_id: Option<String>,
+    name: String,
+    arguments: String,
+}
+
+impl Run {
+    /// Runs it and reports how it ended; a fault of the model is a report like any other.
+    pub(super) async fn to_the_end(self, request: ModelRequest) {
+        let (at, report) = (self.at, self.report.clone());
+        let command = match caught(self.read(request)).await {
+            Ok(Ok(reply)) => TopicCommand::ModelReplied { at, reply },
+            Ok(Err(message)) => TopicCommand::ModelFailed { at, message },
+            Err(words) => TopicCommand::ModelFailed { at, message: format!("the model panicked: {words}") },
+        };
+        report.tell(command);
+    }
+
+    async fn read(&self, request: ModelRequest) -> Result<ModelReply, String> {
+        let mut stream = self.model.run(request);
+        let mut gathered = Gathered::default();
+        let mut flush_at: Option<Instant> = None;
+        let idle = self.wiring.limits.model_idle;
+        loop {
+            // Waits for more, but no longer than text may stay unreported.
+            let within = flush_at.map_or(idle, |at| at.saturating_duration_since(Instant::now()));
+            let event = match timeout(within, next(&mut stream)).await {
+                Ok(Some(Ok(event))) => event,
+                Ok(Some(Err(error))) => {
+                    self.flush(&mut gathered);
+                    return Err(error.to_string());
+                }
+                Ok(None) => {
+                    self.flush(&mut gathered);
+                    return Err("the model's stream ended before its reply was complete".to_owned());
+                }
+                Err(_elapsed) if flush_at.is_some() => {
+                    self.flush(&mut gathered);
+                    flush_at = None;
+                    continue;
+                }
+                Err(_elapsed) => return Err(format!("the model was silent for {} s", idle.as_secs())),
+            };
+            if let Some(finish) = gathered.take(event, self.wiring.limits.reply_bytes)? {
+                self.flush(&mut gathered);
+                return Ok(self.reply(gathered, finish));
+            }
+            if gathered.unreported.len() >= FLUSH_BYTES {
+                self.flush(&mut gathered);
+                flush_at = None;
+            } else if !gathered.unreported.is_empty() && flush_at.is_none() {
+                flush_at = Some(Instant::now() + FLUSH_AFTER);
+            }
+        }
+    }
+
+    fn flush(&self, gathered: &mut Gathered) {
+        if !gathered.unreported.is_empty() {
+            let delta = std::mem::take(&mut gathered.unreported);
+            self.report.tell(TopicCommand::ModelText { at: self.at, delta });
+        }
+    }
+
+    fn reply(&self, gathered: Gathered, finish: FinishReason) -> ModelReply {
+        let table = self.wiring.registry.table.load();
+        let scope = Scope::of(&self.config);
+        let requested = gathered.calls.into_values().map(|draft| {
+            let resolution = table.resolve(&draft.name, &draft.arguments, &scope);
+            let arguments = match &resolution {
+                Resolution::Tool(_) if !draft.arguments.trim().is_empty() => JsonText::parse(draft.arguments),
+                Resolution::Tool(_) | Resolution::Refused(_) => JsonText::parse("{}"),
+            };
+            // A tool was resolved only because its arguments are an object.
+            let arguments = arguments.unwrap_or_else(|_| JsonText::from(serde_json::json!({})));
+            RequestedCall { provider_id: draft.provider_id, name: draft.name, arguments, resolution }
+        });
+        ModelReply { calls: requested.collect(), text: gathered.text, finish, usage: gathered.usage }
+    }
+}
+
+impl Gathered {
+    fn take(&mut self, event: ModelEvent, limit: usize) -> Result<Option<FinishReason>, String> {
+        match event {
+            ModelEvent::Text(text) => {
+                self.grow(text.len(), limit)?;
+                self.text.push_str(&text);
+                self.unreported.push_str(&text);
+            }
+            // Reasoning is neither stored nor sent back.
+            ModelEvent::Reasoning(_) => {}
+            ModelEvent::CallStart { index, provider_id, name } => {
+                self.grow(name.len() + 1, limit)?;
+                self.calls.insert(index, DraftCall { provider_id, name, arguments: String::new() });
+            }
+            ModelEvent::CallDelta { index, arguments } => {
+                self.grow(arguments.len(), limit)?;
+                let Some(call) = self.calls.get_mut(&index) else {
+                    return Err(format!("the model sent arguments for call {index}, which it had not begun"));
+                };
+                call.arguments.push_str(&arguments);
+            }
+            ModelEvent::Usage(usage) => self.usage = usage,
+            ModelEvent::Finish(finish) => return Ok(Some(finish)),
+        }
+        Ok(None)
+    }
+
+    fn grow(&mut self, bytes: usize, limit: usize) -> Result<(), String> {
+        self.bytes += bytes;
+        if self.bytes > limit {
+            Err(format!("the model's reply is larger than {limit} bytes"))
+        } else {
+            Ok(())
+        }
+    }
+}
+
+async fn next(
+    stream: &mut ModelStream,
+) -> Option<Result<ModelEvent, pilothouse_adapters::model::ModelError>> {
+    std::future::poll_fn(|cx| stream.as_mut().poll_next(cx)).await
+}

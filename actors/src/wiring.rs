@@ -1,0 +1,313 @@
+//! Who can reach whom: the slots of one runtime, and the snapshots that every reader takes.
+//!
+//! One [`Wiring`] belongs to one runtime; nothing in it is global. Reading from it never waits for an actor.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arc_swap::ArcSwap;
+use pilothouse_adapters::clock::Clock;
+use pilothouse_adapters::model::ModelResolver;
+use pilothouse_adapters::server::{Connection, Connector};
+use pilothouse_adapters::store::Store;
+use pilothouse_adapters::tool::Function;
+use pilothouse_messages::approval::Card;
+use pilothouse_messages::connection::{ConnectionPhase, Generation};
+use pilothouse_messages::digest::Digest;
+use pilothouse_messages::id::{ServerId, TopicId};
+use pilothouse_messages::limits::Limits;
+use pilothouse_messages::listing::{ListingState, ListingView};
+use pilothouse_messages::server::{ServerDefinition, ServerState, ServerView};
+use pilothouse_messages::time::Timestamp;
+use pilothouse_rules::registry::ToolTable;
+use tokio::sync::{Semaphore, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::approval::ApprovalMsg;
+use crate::bus::EventBus;
+use crate::catalog::CatalogMsg;
+use crate::connection::ConnectionMsg;
+use crate::hub::TopicHub;
+use crate::registry::RegistryMsg;
+use crate::servers::ServersMsg;
+use crate::session::SessionMsg;
+use crate::slot::{Slot, SlotBounds};
+use crate::topics::TopicsMsg;
+
+/// What a runtime is built from; the rest of the wiring starts empty.
+pub struct Materials {
+    /// Every bound.
+    pub limits: Limits,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// What survives.
+    pub store: Arc<dyn Store>,
+    /// Models by name.
+    pub models: Arc<dyn ModelResolver>,
+    /// The embedder's functions, by wire name.
+    pub functions: BTreeMap<String, Function>,
+    /// The registry before any server has offered anything.
+    pub table: Arc<ToolTable>,
+    /// The servers, with how each is reached.
+    pub servers: Vec<(ServerDefinition, Arc<dyn Connector>)>,
+}
+
+/// Everything that the actors of one runtime share.
+pub struct Wiring {
+    /// Every bound.
+    pub limits: Arc<Limits>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// What survives.
+    pub store: Arc<dyn Store>,
+    /// Models by name.
+    pub models: Arc<dyn ModelResolver>,
+    /// The embedder's functions, by wire name.
+    pub functions: BTreeMap<String, Function>,
+    /// The runtime's own events.
+    pub events: EventBus,
+    /// The ledger.
+    pub approval: ApprovalPort,
+    /// The catalog.
+    pub catalog: CatalogPort,
+    /// The registry.
+    pub registry: RegistryPort,
+    /// The servers.
+    pub servers: ServersPort,
+    /// The topics.
+    pub topics: TopicsPort,
+}
+
+impl fmt::Debug for Wiring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Wiring")
+    }
+}
+
+impl Wiring {
+    /// Lays out the slots; nobody is in them yet.
+    pub fn new(materials: Materials) -> Self {
+        let limits = Arc::new(materials.limits);
+        let bounds = SlotBounds::of(&limits);
+        let now = materials.clock.now();
+        let place = |(definition, connector): (ServerDefinition, Arc<dyn Connector>)| {
+            (definition.id.clone(), Arc::new(ServerPlace::new(definition, connector, &limits, now)))
+        };
+        let places: BTreeMap<_, _> = materials.servers.into_iter().map(place).collect();
+        Self {
+            events: EventBus::new(limits.subscriber),
+            approval: ApprovalPort { slot: Slot::new("approval", bounds), open: ArcSwap::default() },
+            catalog: CatalogPort { slot: Slot::new("catalog", bounds), places: ArcSwap::default() },
+            registry: RegistryPort {
+                slot: Slot::new("registry", bounds),
+                table: ArcSwap::new(materials.table),
+            },
+            servers: ServersPort {
+                slot: Slot::new("servers", bounds),
+                places: ArcSwap::from_pointee(places),
+                connecting: Arc::new(Semaphore::new(limits.connects_at_once.max(1))),
+            },
+            topics: TopicsPort { slot: Slot::new("topics", bounds), places: ArcSwap::default() },
+            limits,
+            clock: materials.clock,
+            store: materials.store,
+            models: materials.models,
+            functions: materials.functions,
+        }
+    }
+}
+
+/// The ledger, seen from outside.
+pub struct ApprovalPort {
+    /// Its actor.
+    pub slot: Slot<ApprovalMsg>,
+    /// The cards that wait for a person.
+    pub open: ArcSwap<Vec<Card>>,
+}
+
+/// The catalog, seen from outside.
+pub struct CatalogPort {
+    /// Its actor.
+    pub slot: Slot<CatalogMsg>,
+    /// Every server's listing.
+    pub places: ArcSwap<BTreeMap<ServerId, Arc<CatalogPlace>>>,
+}
+
+/// One server's listing, as readers find it.
+#[derive(Debug)]
+pub struct CatalogPlace {
+    /// The listing.
+    pub view: ListingView,
+    read_cold: AtomicBool,
+}
+
+impl CatalogPlace {
+    /// A place that nobody has read yet.
+    pub fn new(view: ListingView) -> Self {
+        Self { view, read_cold: AtomicBool::new(false) }
+    }
+}
+
+impl CatalogPort {
+    /// Reads one server's listing from the snapshot; never waits. The first read of a cold one sets a flag that the
+    /// catalog sees: it lists the server once, in the background.
+    pub fn read(&self, server: &ServerId) -> Option<Arc<CatalogPlace>> {
+        let places = self.places.load();
+        let place = places.get(server)?;
+        if matches!(place.view.state, ListingState::Cold) && !place.read_cold.swap(true, Ordering::Relaxed) {
+            self.slot.inform(CatalogMsg::ColdRead { server: server.clone() });
+        }
+        Some(place.clone())
+    }
+}
+
+/// The registry, seen from outside.
+pub struct RegistryPort {
+    /// Its actor.
+    pub slot: Slot<RegistryMsg>,
+    /// Every tool under its durable name.
+    pub table: ArcSwap<ToolTable>,
+}
+
+/// The servers, seen from outside.
+pub struct ServersPort {
+    /// Their supervisor.
+    pub slot: Slot<ServersMsg>,
+    /// Every server.
+    pub places: ArcSwap<BTreeMap<ServerId, Arc<ServerPlace>>>,
+    /// Places for those that connect at the same time.
+    pub connecting: Arc<Semaphore>,
+}
+
+impl ServersPort {
+    /// One server.
+    pub fn place(&self, server: &ServerId) -> Option<Arc<ServerPlace>> {
+        self.places.load().get(server).cloned()
+    }
+}
+
+/// One server over all its connections.
+pub struct ServerPlace {
+    /// As the embedder defined it.
+    pub definition: ServerDefinition,
+    /// Fingerprint of the definition.
+    pub fingerprint: Digest,
+    /// How it is reached.
+    pub connector: Arc<dyn Connector>,
+    /// Its connection's actor.
+    pub slot: Slot<ConnectionMsg>,
+    /// What the connection is doing; written by the servers' supervisor.
+    pub phase: ArcSwap<ConnectionPhase>,
+    /// The connection, once it answers; written by its actor.
+    pub ready: watch::Sender<Option<Arc<Ready>>>,
+    /// Places for calls in flight.
+    pub permits: Arc<Semaphore>,
+}
+
+impl ServerPlace {
+    fn new(
+        definition: ServerDefinition,
+        connector: Arc<dyn Connector>,
+        limits: &Limits,
+        now: Timestamp,
+    ) -> Self {
+        let phase = ConnectionPhase {
+            state: ServerState::Stopped,
+            since: now,
+            reason: None,
+            attempt: 0,
+            retry_at: None,
+            restarts: 0,
+        };
+        Self {
+            slot: Slot::new(format!("connection/{}", definition.id), SlotBounds::of(limits)),
+            fingerprint: definition.fingerprint(),
+            definition,
+            connector,
+            phase: ArcSwap::from_pointee(phase),
+            ready: watch::Sender::new(None),
+            permits: Arc::new(Semaphore::new(limits.calls_per_server.max(1))),
+        }
+    }
+
+    /// The server as it is now, put together from snapshots.
+    pub fn view(&self, catalog: &CatalogPort) -> ServerView {
+        let phase = self.phase.load();
+        let mut view = ServerView::new(self.definition.id.clone(), self.definition.name.clone(), phase.since);
+        view.state = phase.state;
+        view.reason.clone_from(&phase.reason);
+        view.attempt = phase.attempt;
+        view.retry_at = phase.retry_at;
+        view.restarts = phase.restarts;
+        view.protocol = self.ready.borrow().as_ref().map(|ready| ready.connection.protocol());
+        view.stderr = self.connector.stderr();
+        // Not through `read`: looking at a server is no wish for its tools.
+        if let Some(listing) =
+            catalog.places.load().get(&self.definition.id).and_then(|p| p.view.listing.clone())
+        {
+            view.revision = Some(listing.revision);
+            view.tools = listing.tools.len();
+        }
+        view
+    }
+}
+
+/// A connection that answers.
+pub struct Ready {
+    /// The connection.
+    pub connection: Arc<dyn Connection>,
+    /// Which of the server's connections it is.
+    pub generation: Generation,
+    /// What this connection's own listing said: fingerprints by raw name; `None` until it has listed.
+    pub confirmed: watch::Sender<Option<Arc<BTreeMap<String, Digest>>>>,
+    /// Fires when the connection has ended.
+    pub ended: CancellationToken,
+}
+
+impl fmt::Debug for Ready {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ready").field("generation", &self.generation).finish()
+    }
+}
+
+/// The topics, seen from outside.
+pub struct TopicsPort {
+    /// Their supervisor.
+    pub slot: Slot<TopicsMsg>,
+    /// Every topic that is open in this process.
+    pub places: ArcSwap<BTreeMap<TopicId, Arc<TopicPlace>>>,
+}
+
+impl TopicsPort {
+    /// One open topic.
+    pub fn place(&self, topic: &TopicId) -> Option<Arc<TopicPlace>> {
+        self.places.load().get(topic).cloned()
+    }
+}
+
+/// One topic over all its sessions.
+#[derive(Debug)]
+pub struct TopicPlace {
+    /// Which.
+    pub topic: TopicId,
+    /// Its view and its subscribers.
+    pub hub: Arc<TopicHub>,
+    /// Its session's actor.
+    pub slot: Slot<SessionMsg>,
+    /// What it shows its model, while a turn has pinned it.
+    pub surface: arc_swap::ArcSwapOption<pilothouse_messages::tool::SurfaceView>,
+}
+
+impl TopicPlace {
+    /// A topic without a session.
+    pub fn new(topic: TopicId, limits: &Limits) -> Self {
+        Self {
+            slot: Slot::new(format!("session/{topic}"), SlotBounds::of(limits)),
+            topic,
+            hub: Arc::default(),
+            surface: arc_swap::ArcSwapOption::empty(),
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Reaches MCP servers: child processes over their standard streams, and servers inside this process over pipes.
+//!
+//! rmcp keeps the protocol (handshake, request ids, answers to what a server asks); this module keeps everything
+//! that may hang, grow or die: the process group, the pipes, the size of a line, the end of a connection.
+//!
+//! ```text
+//!  stdout ──▶ lines ──▶ wire ──▶ rmcp ──▶ link (requests, each raced against the connection's end)
+//!  stdin  ◀── outbox ◀─┘                   │
+//!  stderr ──▶ ring of last lines           └── body (process group: signalled, reaped)
+//! ```
+//!
+//! Two choices carry the rest. The wire hands every answer after the handshake to rmcp as plain JSON, so that no
+//! field of a tool is lost and one malformed tool cannot spoil its page. And writing is a queue with a bound that
+//! never waits, so that a server which stops reading its input stops nobody.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pilothouse_messages::limits::Limits;
+use pilothouse_messages::server::{ServerDefinition, Transport};
+
+use crate::server::Connector;
+
+mod body;
+mod environment;
+mod life;
+mod lines;
+mod link;
+mod outbox;
+mod pipe;
+mod reply;
+mod spawn;
+mod stderr;
+mod stdio;
+mod wire;
+
+pub use pipe::{InMemoryServer, PipeConnector};
+pub use stdio::StdioConnector;
+
+/// How long two signs of one death (the end of the output, the exit) may lie apart before they count as two events.
+const SETTLE: Duration = Duration::from_millis(100);
+
+/// The connector for a definition that says all there is to know about its server: a child process.
+/// `None` for an in-memory server, which takes a [`PipeConnector`] over the embedder's own peer.
+pub fn connector_for(definition: &ServerDefinition, limits: &Limits) -> Option<Arc<dyn Connector>> {
+    match &definition.transport {
+        Transport::Stdio { .. } => Some(Arc::new(StdioConnector::new(definition, limits))),
+        Transport::InMemory { .. } => None,
+    }
+}

@@ -1,0 +1,93 @@
+//! Decides what a server's answer means: a page of tools, the result of a call, or an error.
+
+use pilothouse_messages::call::{CallOutcome, CallResult, Content};
+use pilothouse_messages::error::RequestError;
+use serde_json::{Map, Value};
+
+use crate::server::Page;
+
+/// What is kept of an error's words (4 KiB).
+const MESSAGE_BYTES_MAX: usize = 4 << 10;
+
+/// Takes the result out of a whole answer.
+pub(super) fn result(answer: Value) -> Result<Map<String, Value>, RequestError> {
+    let Value::Object(mut answer) = answer else {
+        return Err(malformed("it is no JSON object"));
+    };
+    match (answer.remove("error").filter(|error| !error.is_null()), answer.remove("result")) {
+        (Some(error), _) => Err(refusal(&error)),
+        (None, Some(Value::Object(result))) => Ok(result),
+        (None, _) => Err(malformed("its result is no JSON object")),
+    }
+}
+
+fn malformed(reason: impl Into<String>) -> RequestError {
+    RequestError::Malformed { reason: reason.into() }
+}
+
+fn refusal(error: &Value) -> RequestError {
+    let code = error.get("code").and_then(Value::as_i64).unwrap_or_default();
+    let words = error.get("message").and_then(Value::as_str).unwrap_or("(no message)");
+    let mut end = words.len().min(MESSAGE_BYTES_MAX);
+    while !words.is_char_boundary(end) {
+        end -= 1;
+    }
+    RequestError::Server { code, message: words.get(..end).unwrap_or_default().to_owned() }
+}
+
+/// Reads one page of `tools/list`; the tools are not looked at.
+pub(super) fn page(mut result: Map<String, Value>) -> Result<Page, RequestError> {
+    let Some(Value::Array(tools)) = result.remove("tools") else {
+        return Err(malformed("`tools` is no list"));
+    };
+    let next_cursor = match result.remove("nextCursor") {
+        // Some servers write an empty cursor on the last page; asked for, it would be the first page again.
+        None | Some(Value::Null) => None,
+        Some(Value::String(cursor)) => Some(cursor).filter(|cursor| !cursor.is_empty()),
+        Some(Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
+            return Err(malformed("`nextCursor` is no string"));
+        }
+    };
+    Ok(Page { tools, next_cursor })
+}
+
+/// Reads the result of `tools/call`.
+pub(super) fn called(mut result: Map<String, Value>) -> Result<CallResult, RequestError> {
+    let pieces = match result.remove("content") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Array(pieces)) => pieces,
+        Some(Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_)) => {
+            return Err(malformed("`content` is no list"));
+        }
+    };
+    let mut content: Vec<_> = pieces.into_iter().filter(is_for_the_model).map(piece).collect();
+    let has_text = content.iter().any(|piece| matches!(piece, Content::Text(_)));
+    if let Some(structured) = result.remove("structuredContent").filter(|value| !value.is_null() && !has_text)
+    {
+        content.push(Content::Other(structured.into()));
+    }
+    // Whatever a server writes here but `false`, it does not mean that all is well.
+    let outcome = match result.remove("isError") {
+        None | Some(Value::Null | Value::Bool(false)) => CallOutcome::Succeeded,
+        Some(_) => CallOutcome::Failed,
+    };
+    Ok(CallResult { outcome, content, retry_after_ms: None })
+}
+
+/// Content whose audience leaves out the assistant is not for the model (MCP, "Annotations").
+fn is_for_the_model(piece: &Value) -> bool {
+    match piece.pointer("/annotations/audience") {
+        Some(Value::Array(audience)) => audience.is_empty() || audience.iter().any(|who| who == "assistant"),
+        Some(_) | None => true,
+    }
+}
+
+fn piece(piece: Value) -> Content {
+    match (piece.get("type").and_then(Value::as_str), piece.get("text").and_then(Value::as_str)) {
+        (Some("text"), Some(text)) => Content::Text(text.to_owned()),
+        _ => Content::Other(piece.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+//! Servers that are child processes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pilothouse_messages::error::ConnectError;
+use pilothouse_messages::limits::Limits;
+use pilothouse_messages::server::{ServerDefinition, Transport};
+use tokio_util::sync::CancellationToken;
+
+use super::body::Body;
+use super::life::Life;
+use super::link::{Link, Streams};
+use super::spawn::Program;
+use super::stderr::{StderrLog, StderrRing};
+use super::wire::WireEnds;
+use crate::BoxFuture;
+use crate::server::{Connection, Connector, Notices};
+
+/// Starts a child process for each connection and speaks MCP on its standard streams.
+///
+/// The child leads its own process group and gets a safe base list of variables and the declared ones. Its group is
+/// killed when the connection, or a `connect` under way, is dropped; nothing of it outlives that.
+pub struct StdioConnector {
+    program: Result<Program, ConnectError>,
+    ring: StderrRing,
+    junk: Arc<AtomicU64>,
+}
+
+impl StdioConnector {
+    /// A connector for this definition; keeps `limits.stderr_lines` lines of stderr.
+    ///
+    /// Over a definition that names no process every `connect` fails with [`ConnectError::Spawn`].
+    pub fn new(definition: &ServerDefinition, limits: &Limits) -> Self {
+        let program = match &definition.transport {
+            Transport::Stdio { command, args, env, cwd } => Ok(Program {
+                command: command.clone(),
+                args: args.clone(),
+                env: env.clone(),
+                cwd: cwd.clone(),
+            }),
+            Transport::InMemory { label } => Err(ConnectError::Spawn {
+                command: label.clone(),
+                reason: "an in-memory server has no process; connect it by its pipes".to_owned(),
+            }),
+        };
+        Self { program, ring: StderrRing::new(limits.stderr_lines), junk: Arc::default() }
+    }
+
+    /// Lines of stdout that were no MCP messages and were skipped, over all connections.
+    pub fn junk_lines(&self) -> u64 {
+        self.junk.load(Ordering::Relaxed)
+    }
+
+    async fn open(&self, notices: Notices) -> Result<Arc<dyn Connection>, ConnectError> {
+        let mut leader = self.program.as_ref().map_err(Clone::clone)?.start().await?;
+        let child = leader.child();
+        let (Some(input), Some(output), Some(stderr)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return Err(ConnectError::Handshake { reason: "the process has no pipes".to_owned() });
+        };
+        let (life, output_over) = (Arc::new(Life::default()), CancellationToken::new());
+        let log = StderrLog::new(self.ring.clone());
+        let drained = tokio::spawn(log.clone().drain(stderr));
+        let body = Body::of_process(leader, life.clone(), output_over.clone(), (log, drained));
+        let ends =
+            WireEnds { notices, life, junk: self.junk.clone(), output_over: Some(output_over.drop_guard()) };
+        let link =
+            Link::open(Streams { output: Box::new(output), input: Box::new(input) }, ends, body).await?;
+        Ok(Arc::new(link))
+    }
+}
+
+impl Connector for StdioConnector {
+    fn connect(&self, notices: Notices) -> BoxFuture<'_, Result<Arc<dyn Connection>, ConnectError>> {
+        Box::pin(self.open(notices))
+    }
+
+    fn stderr(&self) -> Vec<String> {
+        self.ring.lines()
+    }
+}

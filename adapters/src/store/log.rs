@@ -1,0 +1,170 @@
+//! Logs: records in sequence, as every durable actor keeps them.
+//!
+//! ```text
+//! key    prefix ‖ sequence u64 ‖ part u16      (big-endian, so that key order is log order)
+//! value  at most 60 KiB of the encoded record
+//! ```
+//!
+//! A log begins at sequence 1 and has no gaps; in a linked format each record names the one before it, the first
+//! one the zero digest.
+
+use pilothouse_messages::digest::Digest;
+use pilothouse_messages::error::StoreError;
+use pilothouse_messages::id::TopicId;
+use pilothouse_messages::record::{Chain, Format, Record};
+use serde::de::DeserializeOwned;
+
+use super::pages::each_pair;
+use super::{Batch, Keyspace, Store};
+
+/// Events of topics.
+pub const JOURNAL: Format = Format { keyspace: "journal", version: 1, chain: Chain::None };
+/// Events of the ledger of approvals.
+pub const LEDGER: Format = Format { keyspace: "ledger", version: 1, chain: Chain::Linked };
+/// Listings of servers.
+pub const LISTING: Format = Format { keyspace: "listing", version: 1, chain: Chain::None };
+/// Wire names of tools.
+pub const NAMES: Format = Format { keyspace: "names", version: 1, chain: Chain::None };
+
+/// The largest part of a record under one key (60 KiB).
+pub const PART_BYTES: usize = 60 << 10;
+
+/// What the first record of a linked log names as its predecessor.
+pub const GENESIS: Digest = Digest([0; 32]);
+
+/// A log as read back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Log<T> {
+    /// The records, oldest first.
+    pub records: Vec<Record<T>>,
+    /// The sequence of the record to write next.
+    pub next_sequence: u64,
+    /// What the record to write next names as its predecessor; [`GENESIS`] in an unlinked format.
+    pub last_link: Digest,
+}
+
+/// The prefix of one topic's log: no topic's prefix begins another's.
+pub fn topic_prefix(topic: &TopicId) -> Vec<u8> {
+    length_prefixed(topic.as_str().as_bytes())
+}
+
+/// The text behind its length (u16, big-endian). A text above 64 KiB, which no id is, stands for its digest.
+pub(super) fn length_prefixed(text: &[u8]) -> Vec<u8> {
+    let Ok(length) = u16::try_from(text.len()) else {
+        return length_prefixed(&Digest::of_parts("pilothouse/key/1", &[text]).0);
+    };
+    let mut prefix = length.to_be_bytes().to_vec();
+    prefix.extend_from_slice(text);
+    prefix
+}
+
+/// Adds one encoded record to a batch, cut into parts.
+pub fn put_record(batch: &mut Batch, keyspace: Keyspace, prefix: &[u8], sequence: u64, record: &[u8]) {
+    // Parts that 16 bits do not count make a batch that no store takes, so that none is lost unseen.
+    for (part, bytes) in (0..=u16::MAX).zip(record.chunks(PART_BYTES)) {
+        let mut key = prefix.to_vec();
+        key.extend_from_slice(&sequence.to_be_bytes());
+        key.extend_from_slice(&part.to_be_bytes());
+        batch.put(keyspace, key, bytes);
+    }
+}
+
+/// Reads a whole log and checks that nothing is missing from its middle.
+///
+/// # Errors
+/// [`StoreError::Damaged`] names the first sequence that is missing, unreadable or wrongly linked;
+/// [`StoreError::NewerFormat`] if a newer version wrote it; else the store's own.
+pub async fn read_log<T: DeserializeOwned + Send>(
+    store: &dyn Store,
+    keyspace: Keyspace,
+    prefix: &[u8],
+    format: &Format,
+) -> Result<Log<T>, StoreError> {
+    let mut reader = LogReader::new(format);
+    each_pair(store, keyspace, prefix, |(key, value)| reader.take(prefix, &key, &value)).await?;
+    reader.finish()
+}
+
+/// Joins parts to records.
+struct LogReader<'a, T> {
+    format: &'a Format,
+    log: Log<T>,
+    /// The parts so far of the record `log.next_sequence`.
+    bytes: Vec<u8>,
+    /// How many they are.
+    parts: u16,
+}
+
+impl<'a, T: DeserializeOwned> LogReader<'a, T> {
+    fn new(format: &'a Format) -> Self {
+        let log = Log { records: Vec::new(), next_sequence: 1, last_link: GENESIS };
+        Self { format, log, bytes: Vec::new(), parts: 0 }
+    }
+
+    fn take(&mut self, prefix: &[u8], key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+        let Some((sequence, part)) = position(prefix, key) else {
+            return Err(self.damaged("a foreign key lies beside"));
+        };
+        if sequence != self.log.next_sequence {
+            self.end_record()?;
+        }
+        if sequence != self.log.next_sequence || part != self.parts {
+            return Err(self.damaged("a part is missing of"));
+        }
+        self.bytes.extend_from_slice(value);
+        // The last part of 65 536 would wrap; such a record was never written and the next part is refused.
+        self.parts = self.parts.saturating_add(1);
+        Ok(())
+    }
+
+    fn end_record(&mut self) -> Result<(), StoreError> {
+        if self.parts == 0 {
+            return Ok(());
+        }
+        let record: Record<T> = self.format.decode(&self.bytes).map_err(|error| self.at_sequence(error))?;
+        if record.sequence != self.log.next_sequence {
+            return Err(self.damaged("another record lies in the place of"));
+        }
+        match self.format.chain {
+            Chain::None => {}
+            Chain::Linked if record.previous == Some(self.log.last_link) => {
+                self.log.last_link = self.format.link(&self.bytes);
+            }
+            Chain::Linked => return Err(self.damaged("a wrong predecessor is named by")),
+        }
+        self.log.records.push(record);
+        self.log.next_sequence += 1;
+        self.bytes.clear();
+        self.parts = 0;
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Log<T>, StoreError> {
+        self.end_record()?;
+        Ok(self.log)
+    }
+
+    fn damaged(&self, what: &str) -> StoreError {
+        let (sequence, keyspace) = (self.log.next_sequence, self.format.keyspace);
+        StoreError::Damaged { reason: format!("{what} record {sequence} in {keyspace}") }
+    }
+
+    /// Says which record a decoder's complaint is about.
+    fn at_sequence(&self, error: StoreError) -> StoreError {
+        match error {
+            StoreError::Damaged { reason } => {
+                StoreError::Damaged { reason: format!("{reason} at record {}", self.log.next_sequence) }
+            }
+            other => other,
+        }
+    }
+}
+
+/// Sequence and part from a key.
+fn position(prefix: &[u8], key: &[u8]) -> Option<(u64, u16)> {
+    let (sequence, part) = key.strip_prefix(prefix)?.split_at_checked(8)?;
+    Some((u64::from_be_bytes(sequence.try_into().ok()?), u16::from_be_bytes(part.try_into().ok()?)))
+}
+
+#[cfg(test)]
+mod tests;

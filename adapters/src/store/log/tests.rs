@@ -1,0 +1,125 @@
+use pilothouse_messages::error::StoreError;
+use pilothouse_messages::id::TopicId;
+use pilothouse_messages::record::Format;
+
+use super::{GENESIS, JOURNAL, LEDGER, Log, PART_BYTES, put_record, read_log, topic_prefix};
+use crate::store::memory::MemoryStore;
+use crate::store::pages::PAGE;
+use crate::store::{Batch, Change, Keyspace, Store};
+
+/// A batch for each payload, linked and numbered from 1.
+fn written(format: &Format, prefix: &[u8], payloads: &[String]) -> Vec<Batch> {
+    let mut link = GENESIS;
+    let numbered = (1..).zip(payloads);
+    let batches = numbered.map(|(sequence, payload)| {
+        let record = format.encode(sequence, link, payload).unwrap();
+        link = format.link(&record);
+        let mut batch = Batch::new();
+        put_record(&mut batch, Keyspace::Ledger, prefix, sequence, &record);
+        batch
+    });
+    batches.collect()
+}
+
+async fn stored(batches: Vec<Batch>) -> MemoryStore {
+    let store = MemoryStore::new();
+    let lane = store.lane();
+    for batch in batches {
+        lane.append(batch).await.unwrap();
+    }
+    store
+}
+
+async fn read(store: &MemoryStore, prefix: &[u8], format: &Format) -> Result<Log<String>, StoreError> {
+    read_log(store, Keyspace::Ledger, prefix, format).await
+}
+
+fn payloads(log: &Log<String>) -> Vec<String> {
+    log.records.iter().map(|record| record.payload.clone()).collect()
+}
+
+#[tokio::test]
+async fn a_log_of_any_length_with_records_of_any_size_reads_back() {
+    for format in [JOURNAL, LEDGER] {
+        for prefix in [topic_prefix(&TopicId::new("t").unwrap()), Vec::new()] {
+            let mut texts = vec!["short".to_owned(); PAGE];
+            texts.extend(["x".repeat(PART_BYTES * 3), "y".repeat(PART_BYTES), String::new()]);
+            let batches = written(&format, &prefix, &texts);
+            let Some(Change::Put(_, _, last)) = batches.last().and_then(|batch| batch.changes.last()) else {
+                panic!("the last record is in the last batch");
+            };
+            let link = if format == LEDGER { format.link(last) } else { GENESIS };
+            let log = read(&stored(batches).await, &prefix, &format).await.unwrap();
+            assert_eq!(payloads(&log), texts);
+            assert_eq!((log.next_sequence, log.last_link), (texts.len() as u64 + 1, link));
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_empty_log_begins_at_one() {
+    let empty = Log { records: Vec::new(), next_sequence: 1, last_link: GENESIS };
+    assert_eq!(read(&MemoryStore::new(), b"", &LEDGER).await, Ok(empty));
+}
+
+#[tokio::test]
+async fn topics_whose_names_begin_alike_keep_their_logs_apart() {
+    let [short, long] = ["a", "ab"].map(|id| topic_prefix(&TopicId::new(id).unwrap()));
+    let mut batches = written(&JOURNAL, &short, &["of a".into()]);
+    batches.extend(written(&JOURNAL, &long, &["of ab".into()]));
+    let store = stored(batches).await;
+    assert_eq!(payloads(&read(&store, &short, &JOURNAL).await.unwrap()), ["of a"]);
+    assert_eq!(payloads(&read(&store, &long, &JOURNAL).await.unwrap()), ["of ab"]);
+}
+
+/// Breaks a log of four records, the second one of three parts, and reads it.
+async fn check(format: Format, breaking: impl FnOnce(&mut Vec<Change>), sequence: u64) {
+    let texts: Vec<String> = vec!["one".into(), "2".repeat(PART_BYTES * 2), "three".into(), "four".into()];
+    let batches = written(&format, b"p", &texts);
+    let mut changes: Vec<_> = batches.into_iter().flat_map(|batch| batch.changes).collect();
+    assert_eq!(changes.len(), 6);
+    breaking(&mut changes);
+    let store = stored(vec![Batch { changes, ..Batch::new() }]).await;
+    match read(&store, b"p", &format).await {
+        Err(StoreError::Damaged { reason }) => {
+            assert!(reason.contains(&format!("record {sequence}")), "{reason}");
+        }
+        other => panic!("expected damage at {sequence}, got {other:?}"),
+    }
+}
+
+fn value(change: &mut Change) -> &mut Vec<u8> {
+    let Change::Put(_, _, value) = change else { panic!("a log only puts") };
+    value
+}
+
+#[tokio::test]
+async fn every_kind_of_damage_names_the_record_where_it_begins() {
+    check(JOURNAL, |changes| drop(changes.remove(0)), 1).await;
+    check(JOURNAL, |changes| drop(changes.remove(1)), 2).await;
+    check(JOURNAL, |changes| drop(changes.remove(2)), 2).await;
+    check(JOURNAL, |changes| drop(changes.remove(3)), 2).await;
+    check(JOURNAL, |changes| drop(changes.remove(4)), 3).await;
+    check(JOURNAL, |changes| value(&mut changes[2])[9] ^= 1, 2).await;
+    check(JOURNAL, |changes| *value(&mut changes[4]) = value(&mut changes[5]).clone(), 3).await;
+    let foreign =
+        |changes: &mut Vec<Change>| changes.push(Change::Put(Keyspace::Ledger, b"p!".into(), vec![]));
+    check(JOURNAL, foreign, 4).await;
+    let relinked = |changes: &mut Vec<Change>| {
+        *value(&mut changes[4]) = LEDGER.encode(3, GENESIS, &"three").unwrap();
+    };
+    check(LEDGER, relinked, 3).await;
+    // A record replaced by another whole one, well linked itself, is noticed by the one after it.
+    let replaced = |changes: &mut Vec<Change>| {
+        *value(&mut changes[0]) = LEDGER.encode(1, GENESIS, &"uno").unwrap();
+    };
+    check(LEDGER, replaced, 2).await;
+}
+
+#[tokio::test]
+async fn a_newer_format_is_named() {
+    let newer = Format { version: 2, ..JOURNAL };
+    let store = stored(written(&newer, b"", &["from the future".into()])).await;
+    let expected = StoreError::NewerFormat { keyspace: "journal".into(), found: 2, known: 1 };
+    assert_eq!(read(&store, b"", &JOURNAL).await, Err(expected));
+}

@@ -1,0 +1,329 @@
+//! The frozen bytes of everything that is stored.
+//!
+//! A difference means that stores of a released version are no longer readable: give the changed type a new version
+//! and keep the old one. `UPDATE_GOLDEN=1` writes the files anew, for a type that was never released.
+
+use std::fmt::Debug;
+use std::path::PathBuf;
+
+use pilothouse_adapters::store::log::{GENESIS, JOURNAL, LEDGER, LISTING, NAMES};
+use pilothouse_messages::approval::{ApprovalEvent, Card, Verdict};
+use pilothouse_messages::call::{CallOutcome, CallResult, Content};
+use pilothouse_messages::digest::Digest;
+use pilothouse_messages::id::{
+    ApprovalId, Attempt, CallId, MessageId, Revision, ServerId, StepId, StepRef, TenantId, TopicId, TurnId,
+};
+use pilothouse_messages::json::JsonText;
+use pilothouse_messages::listing::{DroppedTool, Listing};
+use pilothouse_messages::model::{FinishReason, Usage};
+use pilothouse_messages::record::{Chain, Format};
+use pilothouse_messages::registry::NameRecord;
+use pilothouse_messages::time::Timestamp;
+use pilothouse_messages::tool::{Effect, ToolDefinition, ToolSource};
+use pilothouse_messages::topic::command::Payment;
+use pilothouse_messages::topic::{
+    CallPlan, HoldReason, PermissionMode, PlannedCall, Recovery, ResolvedTool, RunBasis, StopReason,
+    TopicConfig, TopicEvent,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// One line of hex for each record, in sequence; compared both ways.
+fn check<T>(file: &str, format: Format, payloads: &[T])
+where
+    T: Serialize + DeserializeOwned + Debug + PartialEq,
+{
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(file);
+    let mut link = GENESIS;
+    let encoded: Vec<Vec<u8>> = (1..)
+        .zip(payloads)
+        .map(|(sequence, payload)| {
+            let record = format.encode(sequence, link, payload).unwrap();
+            link = format.link(&record);
+            record
+        })
+        .collect();
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        let lines: String = encoded.iter().map(|record| hex(record) + "\n").collect();
+        std::fs::write(&path, lines).unwrap();
+    }
+    let golden = std::fs::read_to_string(&path).unwrap();
+    let golden: Vec<&str> = golden.lines().collect();
+    assert_eq!(golden.len(), payloads.len(), "{file}: one line for each record");
+    let mut link = GENESIS;
+    for (((line, bytes), payload), sequence) in golden.iter().zip(&encoded).zip(payloads).zip(1..) {
+        assert_eq!(hex(bytes), *line, "{file}, record {sequence}: {payload:?}");
+        let record = format.decode::<T>(&unhex(line)).unwrap();
+        let previous = match format.chain {
+            Chain::None => None,
+            Chain::Linked => Some(link),
+        };
+        assert_eq!((record.sequence, record.previous, &record.payload), (sequence, previous, payload));
+        link = format.link(&unhex(line));
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    let digits = text.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).unwrap());
+    digits.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect()
+}
+
+fn call(index: u32) -> CallId {
+    CallId { turn: TurnId(3), step: StepId(2), index }
+}
+
+fn step() -> StepRef {
+    StepRef { turn: TurnId(3), step: StepId(2), attempt: Attempt(1) }
+}
+
+fn card_of(index: u32) -> ApprovalId {
+    ApprovalId::of(&TopicId::new("topic-7").unwrap(), call(index))
+}
+
+fn tool(source: ToolSource, effect: Effect) -> ResolvedTool {
+    ResolvedTool {
+        name: "mcp__files__write_0123456789abcdef0123".into(),
+        source,
+        label: "Files".into(),
+        title: Some("Write a file".into()),
+        effect,
+        force_prompt: true,
+        fingerprint: Digest([0x11; 32]),
+        definition: Digest([0x22; 32]),
+    }
+}
+
+fn mcp_source() -> ToolSource {
+    ToolSource::Mcp { server: ServerId::new("files").unwrap(), tool: "write".into() }
+}
+
+fn planned(index: u32, tool: Option<ResolvedTool>, plan: CallPlan) -> PlannedCall {
+    PlannedCall {
+        call: call(index),
+        provider_id: tool.is_some().then(|| "call_abc".into()),
+        name: "write".into(),
+        arguments: JsonText::parse(r#"{"path":"ä.txt","size":1.50}"#).unwrap(),
+        tool,
+        plan,
+    }
+}
+
+fn result(outcome: CallOutcome) -> CallResult {
+    let other = JsonText::parse(r#"{"type":"image","data":"AA=="}"#).unwrap();
+    let content = vec![Content::Text("written".into()), Content::Other(other)];
+    CallResult { outcome, content, retry_after_ms: Some(1_500) }
+}
+
+fn replied() -> Vec<TopicEvent> {
+    let builtin = ToolSource::Builtin { name: "clock".into() };
+    let ask = CallPlan::Ask {
+        approval: card_of(1),
+        reason: "it edits".into(),
+        expires_at: Timestamp(1_800_086_400_000),
+    };
+    let approved = RunBasis::Approved { approval: card_of(2) };
+    let calls = vec![
+        planned(0, Some(tool(builtin, Effect::Reads)), CallPlan::Run(RunBasis::Mode)),
+        planned(1, Some(tool(mcp_source(), Effect::Edits)), ask),
+        planned(2, Some(tool(mcp_source(), Effect::Executes)), CallPlan::Run(approved)),
+        planned(3, Some(tool(mcp_source(), Effect::OpenWorld)), CallPlan::Reject("not now".into())),
+        planned(4, None, CallPlan::Reject("no such tool".into())),
+    ];
+    let usage = Usage { input: 1_200, output: 34 };
+    let reply =
+        |calls, finish| TopicEvent::StepReplied { at: step(), text: "Sure.".into(), calls, finish, usage };
+    vec![
+        reply(calls, FinishReason::Stop),
+        reply(Vec::new(), FinishReason::Length),
+        reply(Vec::new(), FinishReason::Refused),
+    ]
+}
+
+fn configured() -> Vec<TopicEvent> {
+    let full = TopicConfig {
+        tenant: TenantId::new("acme").unwrap(),
+        model: "large".into(),
+        mode: PermissionMode::Default,
+        max_steps: Some(12),
+        servers: Some(vec![ServerId::new("files").unwrap()]),
+        builtins: Some(vec!["clock".into()]),
+        surface_ttl_ms: Some(300_000),
+        approval_ttl_ms: Some(86_400_000),
+    };
+    let at = Timestamp(1_800_000_000_000);
+    [TopicConfig::new("small"), full].map(|config| TopicEvent::Configured { config, at }).into()
+}
+
+fn finished() -> Vec<TopicEvent> {
+    let stops = [
+        StopReason::Completed,
+        StopReason::Yielded,
+        StopReason::Aborted,
+        StopReason::Failed("no answer".into()),
+        StopReason::StepLimit,
+        StopReason::OutputTruncated,
+        StopReason::Refused,
+        StopReason::BudgetExhausted,
+        StopReason::ApprovalExpired,
+        StopReason::Interrupted("shutdown".into()),
+    ];
+    let at = Timestamp(1_800_000_000_009);
+    stops.map(|stop| TopicEvent::TurnFinished { turn: TurnId(3), stop, at }).into()
+}
+
+fn held() -> Vec<TopicEvent> {
+    let reasons = [
+        HoldReason::Aborted,
+        HoldReason::TurnEnded,
+        HoldReason::ProcessRestart,
+        HoldReason::SessionRestart,
+        HoldReason::ShutDown,
+    ];
+    let messages = vec![MessageId(4), MessageId(5)];
+    reasons.map(|reason| TopicEvent::MessagesHeld { messages: messages.clone(), reason }).into()
+}
+
+fn call_events() -> Vec<TopicEvent> {
+    let outcomes = [
+        CallOutcome::Succeeded,
+        CallOutcome::Failed,
+        CallOutcome::Rejected,
+        CallOutcome::Denied,
+        CallOutcome::Unavailable,
+        CallOutcome::TimedOut,
+        CallOutcome::Cancelled,
+        CallOutcome::Unknown,
+    ];
+    let (call, attempt, approval) = (call(1), Attempt(1), card_of(1));
+    let mut events = vec![
+        TopicEvent::CardOpened { call, approval },
+        TopicEvent::CallDecided {
+            call,
+            approval,
+            verdict: Verdict::Allow,
+            by: "ada".into(),
+            reason: Some("fine".into()),
+        },
+        TopicEvent::CallDecided { call, approval, verdict: Verdict::Deny, by: "ada".into(), reason: None },
+        TopicEvent::CallExpired { call, approval },
+        TopicEvent::CallStarted { call, attempt, basis: RunBasis::Mode },
+        TopicEvent::CallSent { call, attempt },
+    ];
+    let finished = |outcome| TopicEvent::CallFinished { call, attempt, result: result(outcome) };
+    events.extend(outcomes.map(finished));
+    events
+}
+
+fn topic_events() -> Vec<TopicEvent> {
+    let at = Timestamp(1_800_000_000_001);
+    let accepted =
+        |key| TopicEvent::MessageAccepted { message: MessageId(4), text: "héllo".into(), key, at };
+    let mut events = configured();
+    events.extend([
+        accepted(None),
+        accepted(Some("key-1".into())),
+        TopicEvent::TurnStarted { turn: TurnId(3), messages: vec![MessageId(4), MessageId(5)], at },
+        TopicEvent::StepStarted { at: step() },
+        TopicEvent::TextAppended { at: step(), delta: "Su".into() },
+    ]);
+    events.extend(replied());
+    events.extend(call_events());
+    events.push(TopicEvent::StepFinished { at: step() });
+    events.extend(finished());
+    events.extend(held());
+    let causes = [Recovery::ProcessRestart, Recovery::SessionRestart];
+    events.extend(causes.map(|cause| TopicEvent::Recovered { cause, at }));
+    events
+}
+
+fn approval_events() -> Vec<ApprovalEvent> {
+    let (approval, at) = (card_of(1), Timestamp(1_800_000_000_002));
+    let card = Card {
+        approval,
+        tenant: TenantId::default(),
+        topic: TopicId::new("topic-7").unwrap(),
+        call: call(1),
+        tool: "mcp__files__write_0123456789abcdef0123".into(),
+        source: mcp_source(),
+        label: "Files".into(),
+        title: None,
+        effect: Effect::Unknown,
+        arguments: JsonText::parse(r#"{"path":"a.txt"}"#).unwrap(),
+        fingerprint: Digest([0x11; 32]),
+        definition: Digest([0x22; 32]),
+        reason: "nobody said what it does".into(),
+        expires_at: Timestamp(1_800_086_400_000),
+    };
+    let digest = card.digest();
+    let decided =
+        |verdict, reason| ApprovalEvent::Decided { approval, verdict, by: "ada".into(), reason, digest, at };
+    vec![
+        ApprovalEvent::Opened { card, at },
+        decided(Verdict::Allow, None),
+        decided(Verdict::Deny, Some("not that file".into())),
+        ApprovalEvent::Expired { approval, at },
+        ApprovalEvent::Withdrawn { approval, reason: "the turn was stopped".into(), at },
+        ApprovalEvent::Paid { approval, payment: Payment::Paid, at },
+        ApprovalEvent::Paid { approval, payment: Payment::Void, at },
+    ]
+}
+
+fn listing() -> Listing {
+    let object = JsonText::parse(r#"{"type":"object"}"#).unwrap();
+    let bare = ToolDefinition {
+        name: "read".into(),
+        title: None,
+        description: None,
+        input_schema: object.clone(),
+        output_schema: None,
+        annotations: None,
+    };
+    let full = ToolDefinition {
+        name: "write".into(),
+        title: Some("Write a file".into()),
+        description: Some("Writes.".into()),
+        output_schema: Some(object),
+        annotations: Some(JsonText::parse(r#"{"readOnlyHint":false}"#).unwrap()),
+        ..bare.clone()
+    };
+    let dropped = |name: Option<&str>| DroppedTool {
+        name: name.map(Into::into),
+        reason: "its schema is no object schema".into(),
+    };
+    Listing {
+        definition: Digest([0x22; 32]),
+        revision: Revision(5),
+        listed_at: Timestamp(1_800_000_000_003),
+        tools: vec![bare, full],
+        dropped: vec![dropped(Some("bad")), dropped(None)],
+    }
+}
+
+#[test]
+fn events_of_topics_keep_their_bytes() {
+    check("topic_event.hex", JOURNAL, &topic_events());
+}
+
+#[test]
+fn events_of_the_ledger_keep_their_bytes() {
+    check("approval_event.hex", LEDGER, &approval_events());
+}
+
+#[test]
+fn listings_keep_their_bytes() {
+    check("listing.hex", LISTING, &[listing()]);
+}
+
+#[test]
+fn wire_names_keep_their_bytes() {
+    let record = NameRecord {
+        server: ServerId::new("files").unwrap(),
+        tool: "write".into(),
+        name: "mcp__files__write_0123456789abcdef0123".into(),
+    };
+    check("name_record.hex", NAMES, &[record]);
+}

@@ -1,0 +1,80 @@
+//! What a person sees: one short line for each thing that happens, colours only on a terminal.
+
+use std::io::{IsTerminal, stdout};
+use std::time::Instant;
+
+use pilothouse::server::{ServerState, ServerView};
+use pilothouse::topic::TopicView;
+use pilothouse::tree::TreeNode;
+
+pub(crate) struct Timeline {
+    start: Instant,
+    colour: bool,
+}
+
+impl Timeline {
+    pub(crate) fn new() -> Self {
+        Self { start: Instant::now(), colour: stdout().is_terminal() }
+    }
+
+    /// One line: when, who, what.
+    pub(crate) fn line(&self, who: &str, what: &str) {
+        let (on, off) = if self.colour { (colour_of(who), "\x1b[0m") } else { ("", "") };
+        println!("{:6.2}s  {on}{who:<9}{off} {what}", self.start.elapsed().as_secs_f32());
+    }
+
+    pub(crate) fn server(&self, view: &ServerView) {
+        let why = view.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
+        self.line("server", &format!("{} is {}{why}", view.server, state(view.state)));
+    }
+
+    pub(crate) fn history(&self, view: &TopicView) {
+        for turn in &view.turns {
+            for message in &turn.messages {
+                self.line("history", &format!("you: {}", message.text));
+            }
+            for step in turn.steps.iter().filter(|step| !step.text.is_empty()) {
+                self.line("history", &format!("model: {}", step.text));
+            }
+            let stop = turn.stop.as_ref().map_or("open", |stop| stop.name());
+            self.line("history", &format!("turn {} ended: {stop}", turn.turn));
+        }
+    }
+
+    pub(crate) fn tree(&self, root: &TreeNode) {
+        println!("\n{}", root.name);
+        branch(&root.children, "");
+    }
+}
+
+fn branch(children: &[TreeNode], indent: &str) {
+    for (place, child) in children.iter().enumerate() {
+        let last = place + 1 == children.len();
+        let (twig, deeper) = if last { ("└── ", "    ") } else { ("├── ", "│   ") };
+        let tools = child.server.as_ref().filter(|server| server.revision.is_some());
+        let tools = tools.map(|server| format!(", {} tools", server.tools)).unwrap_or_default();
+        let why = child.last_failure.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
+        println!("{indent}{twig}{}  {}{tools}{why}", child.name, child.state);
+        branch(&child.children, &format!("{indent}{deeper}"));
+    }
+}
+
+fn state(state: ServerState) -> &'static str {
+    match state {
+        ServerState::Connecting => "connecting",
+        ServerState::Ready => "ready",
+        ServerState::Backoff => "down, tried again soon",
+        ServerState::Stopped => "stopped",
+        ServerState::Failed => "failed for good",
+    }
+}
+
+fn colour_of(who: &str) -> &'static str {
+    match who {
+        "you" => "\x1b[36m",
+        "model" => "\x1b[32m",
+        "card" => "\x1b[33m",
+        "server" => "\x1b[35m",
+        _ => "\x1b[2m",
+    }
+}

@@ -1,0 +1,380 @@
+//! Decides about listings: which one counts, how sure it is, and when a server is listed again.
+//!
+//! ```text
+//! what a server is known to offer:
+//!
+//!   Cold ── Fetched ──▶ Warm ── FetchFailed, Disconnected ──▶ Stale ── Fetched ──▶ Warm
+//!   Warm, Stale ── Define, with another definition ──▶ Cold
+//!
+//! whether it is being listed:
+//!
+//!   Idle ── Refresh ──▶ under way ── ToolsChanged ──▶ under way, then again
+//!    ▲                  │   ▲  ▲                        │
+//!    │     the answer   │   │  └── the answer, or a ────┘
+//!    ├──────────────────┘   │      new connection: a new ticket
+//!    │                      └── a new connection: a new ticket
+//!    └── from both: another definition, the connection's end, removal
+//! ```
+//!
+//! Illegal, and refused: an answer under a ticket that is not the current one, anything about an unknown server.
+//! A failed refresh keeps the last known good listing; a cold server that fails stays cold.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pilothouse_messages::digest::Digest;
+use pilothouse_messages::id::{Revision, ServerId};
+use pilothouse_messages::listing::{
+    CatalogCommand, CatalogDirective, CatalogEvent, CatalogRejection, ListedTools, Listing, ListingState,
+    ListingView, RefreshCause, RefreshTicket,
+};
+use pilothouse_messages::time::Timestamp;
+
+use crate::{Decider, Decision};
+
+type Outcome = Decision<CatalogEvent, CatalogDirective, ()>;
+
+/// Why a listing from the store is stale until its server has answered.
+const FROM_STORE: &str = "read from the store; the server has not answered yet";
+/// What those who wait for a refresh are told when its server is defined anew.
+const REDEFINED: &str = "the server was given another definition while its tools were being listed";
+/// What those who wait for a refresh are told when its server is removed.
+const REMOVED: &str = "the server was removed while its tools were being listed";
+
+/// All listings, one entry a server.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Catalog {
+    servers: BTreeMap<ServerId, Entry>,
+    /// The newest ticket of any server: one is never used twice.
+    last_ticket: u64,
+}
+
+/// One server's place.
+#[derive(Debug, PartialEq, Eq)]
+struct Entry {
+    definition: Digest,
+    offer: Offer,
+    refresh: Refresh,
+    /// The newest revision under any definition, so that no two listings of a server share one.
+    revision: Revision,
+}
+
+/// What a server is known to offer.
+#[derive(Debug, PartialEq, Eq)]
+enum Offer {
+    Cold,
+    Warm(Arc<Listing>),
+    Stale { listing: Arc<Listing>, reason: String },
+}
+
+/// Whether the server is being listed.
+#[derive(Debug, PartialEq, Eq)]
+enum Refresh {
+    Idle,
+    UnderWay { ticket: RefreshTicket, then: Then },
+}
+
+/// What follows the refresh under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Rest,
+    Again,
+}
+
+impl Entry {
+    fn new(definition: Digest) -> Self {
+        Self { definition, offer: Offer::Cold, refresh: Refresh::Idle, revision: Revision::default() }
+    }
+
+    fn under_way(&self) -> Option<(RefreshTicket, Then)> {
+        match self.refresh {
+            Refresh::Idle => None,
+            Refresh::UnderWay { ticket, then } => Some((ticket, then)),
+        }
+    }
+
+    fn listing(&self) -> Option<&Arc<Listing>> {
+        match &self.offer {
+            Offer::Cold => None,
+            Offer::Warm(listing) | Offer::Stale { listing, reason: _ } => Some(listing),
+        }
+    }
+
+    fn view(&self, server: &ServerId) -> ListingView {
+        let state = match &self.offer {
+            Offer::Cold => ListingState::Cold,
+            Offer::Warm(_) => ListingState::Warm,
+            Offer::Stale { listing: _, reason } => ListingState::Stale { reason: reason.clone() },
+        };
+        ListingView::new(server.clone(), state, self.listing().cloned())
+    }
+
+    /// The listing that an answer makes, and whether it says anything new.
+    fn listing_of(&self, now: Timestamp, listed: &ListedTools) -> (Listing, Novelty) {
+        let same = |last: &&Arc<Listing>| last.tools == listed.tools && last.dropped == listed.dropped;
+        let (revision, novelty) = match self.listing().filter(same) {
+            Some(last) => (last.revision, Novelty::Same),
+            None => (self.revision.next(), Novelty::New),
+        };
+        let ListedTools { tools, dropped } = listed.clone();
+        (Listing { definition: self.definition, revision, listed_at: now, tools, dropped }, novelty)
+    }
+}
+
+/// Whether a listing differs from the one before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Novelty {
+    Same,
+    New,
+}
+
+impl Catalog {
+    /// A catalog that knows no server.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// One server's place, readable at once; `None` for an unknown server.
+    pub fn view(&self, server: &ServerId) -> Option<ListingView> {
+        self.servers.get(server).map(|entry| entry.view(server))
+    }
+
+    /// Every server's place. The listings are shared, not copied.
+    pub fn views(&self) -> BTreeMap<ServerId, ListingView> {
+        self.servers.iter().map(|(server, entry)| (server.clone(), entry.view(server))).collect()
+    }
+
+    /// The refresh of this server that is under way, if one is.
+    pub fn refreshing(&self, server: &ServerId) -> Option<RefreshTicket> {
+        let (ticket, _) = self.servers.get(server)?.under_way()?;
+        Some(ticket)
+    }
+
+    /// The events that put a stored listing back, to be applied before any command is decided.
+    ///
+    /// The listing is stale until its server has answered; a later `Define` with another definition drops it.
+    pub fn restore(server: ServerId, listing: Listing) -> Vec<CatalogEvent> {
+        vec![
+            CatalogEvent::Defined { server: server.clone(), definition: listing.definition },
+            CatalogEvent::Listed { server: server.clone(), listing },
+            CatalogEvent::WentStale { server, reason: FROM_STORE.to_owned() },
+        ]
+    }
+
+    fn known(&self, server: &ServerId) -> Result<&Entry, CatalogRejection> {
+        let unknown = || CatalogRejection::UnknownServer { server: server.clone() };
+        self.servers.get(server).ok_or_else(unknown)
+    }
+
+    /// The entry and what follows, if this ticket is the current one.
+    fn current(&self, server: &ServerId, ticket: RefreshTicket) -> Result<(&Entry, Then), CatalogRejection> {
+        let entry = self.known(server)?;
+        match entry.under_way() {
+            Some((current, then)) if current == ticket => Ok((entry, then)),
+            Some(_) | None => Err(CatalogRejection::Overtaken),
+        }
+    }
+
+    fn define(&self, server: &ServerId, definition: Digest) -> Outcome {
+        let mut outcome = Decision::answer(());
+        let known = self.servers.get(server);
+        if known.is_some_and(|entry| entry.definition == definition) {
+            return outcome;
+        }
+        if known.is_some_and(|entry| entry.listing().is_some()) {
+            outcome.events.push(CatalogEvent::Dropped { server: server.clone() });
+            outcome.directives.push(CatalogDirective::Changed { server: server.clone() });
+        }
+        outcome.events.push(CatalogEvent::Defined { server: server.clone(), definition });
+        if known.is_some_and(|entry| entry.under_way().is_some()) {
+            outcome.directives.push(failed(server, REDEFINED));
+        }
+        outcome
+    }
+
+    fn refresh(&self, server: &ServerId, cause: RefreshCause) -> Result<Outcome, CatalogRejection> {
+        let mut outcome = Decision::answer(());
+        match (self.known(server)?.under_way(), cause) {
+            (None, RefreshCause::Asked | RefreshCause::ToolsChanged | RefreshCause::Connected)
+            | (Some(_), RefreshCause::Connected) => self.start(server, &mut outcome),
+            (Some((_, Then::Rest)), RefreshCause::ToolsChanged) => {
+                outcome.events.push(CatalogEvent::RefreshQueued { server: server.clone() });
+            }
+            (Some((_, Then::Again)), RefreshCause::ToolsChanged) | (Some(_), RefreshCause::Asked) => {}
+        }
+        Ok(outcome)
+    }
+
+    fn start(&self, server: &ServerId, outcome: &mut Outcome) {
+        let ticket = RefreshTicket(self.last_ticket + 1);
+        outcome.events.push(CatalogEvent::RefreshStarted { server: server.clone(), ticket });
+        outcome.directives.push(CatalogDirective::Fetch { server: server.clone(), ticket });
+    }
+
+    fn fetched(
+        &self,
+        now: Timestamp,
+        server: &ServerId,
+        ticket: RefreshTicket,
+        listed: &ListedTools,
+    ) -> Result<Outcome, CatalogRejection> {
+        let (entry, then) = self.current(server, ticket)?;
+        let (listing, novelty) = entry.listing_of(now, listed);
+        let revision = listing.revision;
+        let mut outcome = Decision::answer(());
+        outcome.events.push(CatalogEvent::Listed { server: server.clone(), listing });
+        if novelty == Novelty::New || !matches!(entry.offer, Offer::Warm(_)) {
+            outcome.directives.push(CatalogDirective::Changed { server: server.clone() });
+        }
+        outcome.directives.push(CatalogDirective::Answer { server: server.clone(), result: Ok(revision) });
+        self.follow(server, then, &mut outcome);
+        Ok(outcome)
+    }
+
+    fn fetch_failed(
+        &self,
+        server: &ServerId,
+        ticket: RefreshTicket,
+        reason: &str,
+    ) -> Result<Outcome, CatalogRejection> {
+        let (entry, then) = self.current(server, ticket)?;
+        let mut outcome = Decision::answer(());
+        outcome.events.push(CatalogEvent::RefreshEnded { server: server.clone() });
+        let old_news = match &entry.offer {
+            Offer::Cold => true,
+            Offer::Warm(_) => false,
+            Offer::Stale { listing: _, reason: last } => last == reason,
+        };
+        if !old_news {
+            go_stale(server, reason, &mut outcome);
+        }
+        outcome.directives.push(failed(server, reason));
+        self.follow(server, then, &mut outcome);
+        Ok(outcome)
+    }
+
+    fn follow(&self, server: &ServerId, then: Then, outcome: &mut Outcome) {
+        match then {
+            Then::Rest => {}
+            Then::Again => self.start(server, outcome),
+        }
+    }
+
+    /// A refresh under way asked the connection that ended: it ends too, so that an answer which was read just
+    /// before the end cannot make the listing look undisturbed. The next connection brings its own refresh.
+    fn disconnected(&self, server: &ServerId, reason: &str) -> Result<Outcome, CatalogRejection> {
+        let entry = self.known(server)?;
+        let mut outcome = Decision::answer(());
+        let under_way = entry.under_way().is_some();
+        if under_way {
+            outcome.events.push(CatalogEvent::RefreshEnded { server: server.clone() });
+        }
+        if matches!(entry.offer, Offer::Warm(_)) {
+            go_stale(server, reason, &mut outcome);
+        }
+        if under_way {
+            outcome.directives.push(failed(server, reason));
+        }
+        Ok(outcome)
+    }
+
+    fn remove(&self, server: &ServerId) -> Result<Outcome, CatalogRejection> {
+        let waited_for = self.known(server)?.under_way().is_some();
+        let changed = CatalogDirective::Changed { server: server.clone() };
+        let answer = waited_for.then(|| failed(server, REMOVED));
+        Ok(Decision {
+            answer: (),
+            events: vec![CatalogEvent::Removed { server: server.clone() }],
+            directives: [changed].into_iter().chain(answer).collect(),
+        })
+    }
+}
+
+fn go_stale(server: &ServerId, reason: &str, outcome: &mut Outcome) {
+    let reason = reason.to_owned();
+    outcome.events.push(CatalogEvent::WentStale { server: server.clone(), reason });
+    outcome.directives.push(CatalogDirective::Changed { server: server.clone() });
+}
+
+fn failed(server: &ServerId, reason: &str) -> CatalogDirective {
+    CatalogDirective::Answer { server: server.clone(), result: Err(reason.to_owned()) }
+}
+
+impl Decider for Catalog {
+    type Command = CatalogCommand;
+    type Event = CatalogEvent;
+    type Directive = CatalogDirective;
+    type Answer = ();
+    type Rejection = CatalogRejection;
+
+    fn decide(&self, now: Timestamp, command: &CatalogCommand) -> Result<Outcome, CatalogRejection> {
+        match command {
+            CatalogCommand::Define { server, definition } => Ok(self.define(server, *definition)),
+            CatalogCommand::Refresh { server, cause } => self.refresh(server, *cause),
+            CatalogCommand::Fetched { server, ticket, listed } => self.fetched(now, server, *ticket, listed),
+            CatalogCommand::FetchFailed { server, ticket, reason } => {
+                self.fetch_failed(server, *ticket, reason)
+            }
+            CatalogCommand::Disconnected { server, reason } => self.disconnected(server, reason),
+            CatalogCommand::Remove { server } => self.remove(server),
+        }
+    }
+
+    fn apply(&mut self, event: &CatalogEvent) {
+        match event {
+            CatalogEvent::Defined { server, definition } => {
+                let entry = self.servers.entry(server.clone()).or_insert_with(|| Entry::new(*definition));
+                entry.definition = *definition;
+                entry.refresh = Refresh::Idle;
+            }
+            CatalogEvent::RefreshStarted { server, ticket } => {
+                self.last_ticket = self.last_ticket.max(ticket.0);
+                self.change(server, |entry| {
+                    entry.refresh = Refresh::UnderWay { ticket: *ticket, then: Then::Rest };
+                });
+            }
+            CatalogEvent::RefreshQueued { server } => self.change(server, |entry| {
+                if let Refresh::UnderWay { ticket: _, then } = &mut entry.refresh {
+                    *then = Then::Again;
+                }
+            }),
+            CatalogEvent::RefreshEnded { server } => {
+                self.change(server, |entry| entry.refresh = Refresh::Idle);
+            }
+            CatalogEvent::Listed { server, listing } => self.change(server, |entry| {
+                entry.revision = entry.revision.max(listing.revision);
+                entry.offer = Offer::Warm(Arc::new(listing.clone()));
+                entry.refresh = Refresh::Idle;
+            }),
+            CatalogEvent::WentStale { server, reason } => self.change(server, |entry| {
+                if let Some(listing) = entry.listing().cloned() {
+                    entry.offer = Offer::Stale { listing, reason: reason.clone() };
+                }
+            }),
+            CatalogEvent::Dropped { server } => self.change(server, |entry| entry.offer = Offer::Cold),
+            CatalogEvent::Removed { server } => {
+                self.servers.remove(server);
+            }
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Timestamp> {
+        None
+    }
+
+    fn resume(&self) -> Vec<CatalogDirective> {
+        Vec::new()
+    }
+}
+
+impl Catalog {
+    /// An event about an unknown server changes nothing: replay cannot fail.
+    fn change(&mut self, server: &ServerId, change: impl FnOnce(&mut Entry)) {
+        if let Some(entry) = self.servers.get_mut(server) {
+            change(entry);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,40 @@
+use super::super::sample::function;
+use super::*;
+
+fn entries(names: &[&str]) -> Vec<Arc<Entry>> {
+    names.iter().map(|name| Arc::new(function(name))).collect()
+}
+
+#[test]
+fn edits_are_counted_and_given_up_at_the_bound() {
+    let rows = [
+        ("", "", 9, 0),
+        ("abc", "", 9, 3),
+        ("", "abc", 9, 3),
+        ("kitten", "sitting", 9, 3),
+        ("flaw", "lawn", 9, 2),
+        ("same", "same", 9, 0),
+        ("kitten", "sitting", 3, 3),
+        ("kitten", "sitting", 2, 2),
+        ("abcdefgh", "x", 4, 4),
+    ];
+    for (from, to, bound, expected) in rows {
+        assert_eq!(edits(from.as_bytes(), to.as_bytes(), bound), expected, "{from} {to} {bound}");
+    }
+}
+
+#[test]
+fn the_nearest_three_are_told_nearest_first() {
+    let known = entries(&["alpha", "beta", "delete_file", "read_file", "read_files", "write_file"]);
+    let rows: [(&str, &[&str]); 5] = [
+        ("Read-File", &["read_file", "read_files", "write_file"]),
+        ("read", &["read_file", "read_files", "beta"]),
+        ("bta", &["beta", "alpha", "read_file"]),
+        ("", &["alpha", "beta", "delete_file"]),
+        ("日本", &["alpha", "beta", "read_file"]),
+    ];
+    for (written, expected) in rows {
+        assert_eq!(nearest(written, known.iter()), expected, "{written}");
+    }
+    assert_eq!(nearest("read", entries(&[]).iter()), Vec::<&str>::new());
+}

@@ -1,0 +1,171 @@
+//! The tool table: every entry at one moment, readable by all without asking anybody.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pilothouse_messages::id::{ServerId, TenantId};
+use pilothouse_messages::registry::Entry;
+use pilothouse_messages::tool::ToolSource;
+use pilothouse_messages::topic::{Resolution, ResolvedTool, TopicConfig};
+use serde_json::Value;
+
+use super::Offered;
+use super::near::nearest;
+
+/// How much of a name that a model wrote is said back to it, in characters.
+const QUOTED: usize = 64;
+
+/// Which tools a topic may use.
+///
+/// Sets are kept sorted and without duplicates, so that two scopes are equal exactly if they admit the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scope {
+    tenant: TenantId,
+    servers: Option<Vec<ServerId>>,
+    builtins: Option<Vec<String>>,
+}
+
+impl Scope {
+    /// A scope; `None` admits every server, or every function, that the tenant may use.
+    pub fn new(tenant: TenantId, servers: Option<Vec<ServerId>>, builtins: Option<Vec<String>>) -> Self {
+        Self { tenant, servers: servers.map(as_set), builtins: builtins.map(as_set) }
+    }
+
+    /// The scope that a topic's configuration states.
+    pub fn of(config: &TopicConfig) -> Self {
+        Self::new(config.tenant.clone(), config.servers.clone(), config.builtins.clone())
+    }
+
+    /// Whether the server is among the chosen ones. Says nothing about whose it is.
+    pub fn admits_server(&self, server: &ServerId) -> bool {
+        self.servers.as_ref().is_none_or(|chosen| chosen.binary_search(server).is_ok())
+    }
+
+    /// Whether the tool may be used: chosen, and the tenant's own or everybody's.
+    pub fn admits(&self, entry: &Entry) -> bool {
+        let is_chosen = match &entry.source {
+            ToolSource::Mcp { server, .. } => self.admits_server(server),
+            ToolSource::Builtin { name } => {
+                self.builtins.as_ref().is_none_or(|chosen| chosen.binary_search(name).is_ok())
+            }
+        };
+        is_chosen && entry.tenant.as_ref().is_none_or(|tenant| *tenant == self.tenant)
+    }
+}
+
+fn as_set<T: Ord>(mut items: Vec<T>) -> Vec<T> {
+    items.sort();
+    items.dedup();
+    items
+}
+
+/// Every tool at one moment, sorted by the bytes of the names, which are all different.
+///
+/// Depends on what is offered now and on the stored names only, not on the order in which it came.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ToolTable {
+    entries: Vec<Arc<Entry>>,
+    by_source: BTreeMap<ServerId, Offered>,
+}
+
+impl ToolTable {
+    /// The registry sees to it that no name is there twice.
+    pub(super) fn new(builtins: &[Arc<Entry>], offers: &BTreeMap<ServerId, Offered>) -> Self {
+        let offered = offers.values().flat_map(|entries| entries.values());
+        let mut entries: Vec<_> = builtins.iter().chain(offered).cloned().collect();
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        Self { entries, by_source: offers.clone() }
+    }
+
+    /// All of them.
+    pub fn entries(&self) -> &[Arc<Entry>] {
+        &self.entries
+    }
+
+    /// The tool of this wire name.
+    pub fn get(&self, name: &str) -> Option<&Arc<Entry>> {
+        let place = self.entries.binary_search_by(|entry| entry.name.as_str().cmp(name)).ok()?;
+        self.entries.get(place)
+    }
+
+    /// The tool that the server calls by this name.
+    pub fn by_source(&self, server: &ServerId, tool: &str) -> Option<&Arc<Entry>> {
+        self.by_source.get(server)?.get(tool)
+    }
+
+    /// The tools in scope, sorted by the bytes of their names.
+    pub fn select_active(&self, scope: &Scope) -> Vec<Arc<Entry>> {
+        self.active(scope).cloned().collect()
+    }
+
+    /// The tools in scope, sorted by the bytes of their names, without a copy.
+    pub fn active(&self, scope: &Scope) -> impl Iterator<Item = &Arc<Entry>> {
+        self.entries.iter().filter(|entry| scope.admits(entry))
+    }
+
+    /// What a call that a model asked for comes to: the tool as it stands now, or words that help the model to
+    /// repair the call. `arguments` is the text that the model wrote; an empty one stands for `{}`.
+    ///
+    /// The words are bounded, whatever the model wrote, and tell nothing about tools outside the scope.
+    pub fn resolve(&self, name: &str, arguments: &str, scope: &Scope) -> Resolution {
+        let Some(entry) = self.get(name).filter(|entry| scope.admits(entry)) else {
+            return Resolution::Refused(self.unknown(name, scope));
+        };
+        match object_fault(arguments) {
+            Some(fault) => Resolution::Refused(format!(
+                "the arguments of \"{name}\" must be a JSON object, {fault}: send the call again with one"
+            )),
+            None => Resolution::Tool(Box::new(resolved(entry))),
+        }
+    }
+
+    fn unknown(&self, written: &str, scope: &Scope) -> String {
+        let near = nearest(written, self.active(scope));
+        let quoted: String = written.chars().take(QUOTED).collect();
+        let names: Vec<_> = near.iter().map(|name| format!("\"{name}\"")).collect();
+        match names.as_slice() {
+            [] => format!(
+                "no tool named {quoted:?} is available here, and no other tool is: go on without tools"
+            ),
+            [one] => {
+                format!(
+                    "no tool named {quoted:?} is available here; the nearest is {one}: call it by exactly that name"
+                )
+            }
+            several => format!(
+                "no tool named {quoted:?} is available here; the nearest are {}: call one by exactly its name",
+                several.join(", ")
+            ),
+        }
+    }
+}
+
+fn resolved(entry: &Entry) -> ResolvedTool {
+    ResolvedTool {
+        name: entry.name.clone(),
+        source: entry.source.clone(),
+        label: entry.label.clone(),
+        title: entry.definition.title.clone(),
+        effect: entry.effect,
+        force_prompt: entry.force_prompt,
+        fingerprint: entry.fingerprint,
+        definition: entry.owner,
+    }
+}
+
+/// Why a text is no JSON object, to go on after "must be a JSON object,"; `None` if it is one.
+fn object_fault(text: &str) -> Option<String> {
+    if text.trim().is_empty() {
+        return None;
+    }
+    let kind = match serde_json::from_str(text) {
+        Ok(Value::Object(_)) => return None,
+        Ok(Value::Array(_)) => "an array",
+        Ok(Value::String(_)) => "a string",
+        Ok(Value::Number(_)) => "a number",
+        Ok(Value::Bool(_)) => "a boolean",
+        Ok(Value::Null) => "null",
+        Err(error) => return Some(format!("this is no JSON ({error})")),
+    };
+    Some(format!("this is {kind}"))
+}

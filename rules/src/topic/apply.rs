@@ -1,0 +1,240 @@
+//! The only way that a topic changes, and what its subscribers are told about each change.
+//!
+//! An event that does not fit the state (no log of ours holds one) changes nothing.
+
+use pilothouse_messages::approval::{CardState, Verdict};
+use pilothouse_messages::call::CallResult;
+use pilothouse_messages::id::{ApprovalId, Attempt, CallId, MessageId, StepRef, TurnId};
+use pilothouse_messages::time::Timestamp;
+use pilothouse_messages::topic::{
+    HoldReason, PlannedCall, Receipt, RunBasis, StopReason, TopicEvent, TopicUpdate,
+};
+
+use super::open_turn::{Call, CardStage, Delivery, OpenTurn, Stage, Step};
+use super::{Closed, Held, Keyed, Message, TopicState, key_digest, text_digest};
+
+type Told = Vec<TopicUpdate>;
+
+impl TopicState {
+    /// Applies one event and says what subscribers are told about it, in order; a changed status comes last.
+    ///
+    /// In replay the updates are dropped: nobody is subscribed yet.
+    pub fn apply_told(&mut self, event: &TopicEvent) -> Vec<TopicUpdate> {
+        let before = self.status();
+        let mut told = self.change(event);
+        let after = self.status();
+        if after != before {
+            told.push(TopicUpdate::Status(after));
+        }
+        told
+    }
+
+    fn change(&mut self, event: &TopicEvent) -> Told {
+        match event {
+            TopicEvent::Configured { config, at: _ } => {
+                self.config = Some(config.clone());
+                Told::new()
+            }
+            TopicEvent::MessageAccepted { message, text, key, at } => {
+                self.accept(*message, text, key.as_deref(), *at)
+            }
+            TopicEvent::TurnStarted { turn, messages, at } => self.begin_turn(*turn, messages, *at),
+            TopicEvent::StepStarted { at } => self.begin_step(*at),
+            TopicEvent::TextAppended { at, delta } => self.append(*at, delta),
+            TopicEvent::StepReplied { at, text, calls, finish: _, usage: _ } => self.reply(*at, text, calls),
+            TopicEvent::CallStarted { call, attempt, basis } => self.begin_call(*call, *attempt, basis),
+            TopicEvent::CallSent { call, attempt } => self.mark_sent(*call, *attempt),
+            TopicEvent::CallFinished { call, attempt: _, result } => self.finish_call(*call, result),
+            TopicEvent::CardOpened { call, approval } => self.open_card(*call, *approval),
+            TopicEvent::CallDecided { call, approval, verdict, by, reason } => {
+                let state = match verdict {
+                    Verdict::Allow => CardState::Approved,
+                    Verdict::Deny => CardState::Denied,
+                };
+                self.settle_card(*call, *approval, state);
+                vec![settled(*approval, state, Some(by), reason.as_ref())]
+            }
+            TopicEvent::CallExpired { call, approval } => {
+                self.settle_card(*call, *approval, CardState::Expired);
+                vec![settled(*approval, CardState::Expired, None, None)]
+            }
+            TopicEvent::StepFinished { at } => {
+                vec![TopicUpdate::StepFinished { turn: at.turn, step: at.step }]
+            }
+            TopicEvent::TurnFinished { turn, stop, at } => self.close_turn(*turn, stop, *at),
+            TopicEvent::MessagesHeld { messages, reason } => self.hold(messages, *reason),
+            // What was recovered is said by the events that follow it.
+            TopicEvent::Recovered { cause: _, at: _ } => Told::new(),
+        }
+    }
+
+    fn accept(&mut self, id: MessageId, text: &str, key: Option<&str>, at: Timestamp) -> Told {
+        let key = key.map(key_digest);
+        if let Some(key) = key {
+            self.keys.insert(key, Keyed { message: id, text: text_digest(text), receipt: None });
+        }
+        self.last_message = id;
+        self.queue.push_back(Message { id, text: text.to_owned(), key, at });
+        // Without an open turn the message starts one in the same batch, and is told as accepted by it.
+        match &self.open {
+            Some(_) => vec![moved(id, Receipt::Queued { position: self.queue.len() })],
+            None => Told::new(),
+        }
+    }
+
+    fn begin_turn(&mut self, turn: TurnId, messages: &[MessageId], at: Timestamp) -> Told {
+        let Some(config) = self.config.clone() else { return Told::new() };
+        let claimed = self.take_queued(messages);
+        self.last_turn = turn;
+        let mut told = vec![TopicUpdate::TurnStarted { turn, messages: messages.to_vec() }];
+        for message in &claimed {
+            told.push(self.place(message, Receipt::Accepted { turn }));
+        }
+        let waiting = self.queue.iter().zip(1..);
+        told.extend(waiting.map(|(message, position)| moved(message.id, Receipt::Queued { position })));
+        self.open = Some(OpenTurn::new(turn, config, claimed, at));
+        told
+    }
+
+    fn begin_step(&mut self, at: StepRef) -> Told {
+        if let Some(open) = self.open.as_mut().filter(|open| open.turn == at.turn) {
+            open.steps.push(Step { at, text: String::new(), calls: None });
+        }
+        Told::new()
+    }
+
+    fn append(&mut self, at: StepRef, delta: &str) -> Told {
+        let Some(step) = self.step_mut(at) else { return Told::new() };
+        step.text.push_str(delta);
+        vec![TopicUpdate::Text { turn: at.turn, delta: delta.to_owned() }]
+    }
+
+    fn reply(&mut self, at: StepRef, text: &str, calls: &[PlannedCall]) -> Told {
+        let Some(step) = self.step_mut(at) else { return Told::new() };
+        // Text that was not streamed before is told now, so that the pieces add up to the reply.
+        let rest = text.strip_prefix(&step.text).filter(|rest| !rest.is_empty()).map(str::to_owned);
+        step.text = text.to_owned();
+        step.calls = Some(calls.iter().cloned().map(Call::new).collect());
+        rest.map(|delta| TopicUpdate::Text { turn: at.turn, delta }).into_iter().collect()
+    }
+
+    fn begin_call(&mut self, id: CallId, attempt: Attempt, basis: &RunBasis) -> Told {
+        let Some(call) = self.call_mut(id).filter(|call| !call.is_finished()) else { return Told::new() };
+        call.stage = Stage::Running { attempt, basis: basis.clone(), delivery: Delivery::Due };
+        vec![TopicUpdate::ToolStarted { call: id, tool: call.tool().to_owned(), server: call.server() }]
+    }
+
+    fn mark_sent(&mut self, id: CallId, sent: Attempt) -> Told {
+        if let Some(Call { stage: Stage::Running { attempt, delivery, .. }, .. }) = self.call_mut(id)
+            && *attempt == sent
+        {
+            *delivery = Delivery::Sent;
+        }
+        Told::new()
+    }
+
+    fn finish_call(&mut self, id: CallId, result: &CallResult) -> Told {
+        let Some(call) = self.call_mut(id).filter(|call| !call.is_finished()) else { return Told::new() };
+        // A call that ends while its card is shown takes the card with it: nobody can decide it any more.
+        let withdrawn = match &call.stage {
+            Stage::Awaiting { approval, card: CardStage::Stored } => {
+                Some(settled(*approval, CardState::Withdrawn, None, None))
+            }
+            Stage::Awaiting { card: CardStage::Asked, .. }
+            | Stage::Planned
+            | Stage::Running { .. }
+            | Stage::Finished(_) => None,
+        };
+        call.stage = Stage::Finished(result.clone());
+        let (tool, server) = (call.tool().to_owned(), call.server());
+        let finished = TopicUpdate::ToolFinished { call: id, tool, server, result: result.clone() };
+        std::iter::once(finished).chain(withdrawn).collect()
+    }
+
+    fn open_card(&mut self, id: CallId, opened: ApprovalId) -> Told {
+        match self.call_mut(id) {
+            Some(Call { stage: Stage::Awaiting { approval, card }, .. }) if *approval == opened => {
+                *card = CardStage::Stored;
+            }
+            Some(_) | None => return Told::new(),
+        }
+        let cards = self.cards(|call| call.planned.call == id);
+        cards.into_iter().map(|card| TopicUpdate::ApprovalRequested(Box::new(card))).collect()
+    }
+
+    fn settle_card(&mut self, id: CallId, approval: ApprovalId, state: CardState) {
+        if let Some(call) = self.call_mut(id).filter(|call| call.is_awaiting()) {
+            call.stage = Stage::Planned;
+        }
+        if let Some(open) = &mut self.open {
+            open.settled.push(approval);
+            open.expired |= state == CardState::Expired;
+        }
+    }
+
+    fn close_turn(&mut self, turn: TurnId, stop: &StopReason, at: Timestamp) -> Told {
+        let Some(open) = self.open.take_if(|open| open.turn == turn) else { return Told::new() };
+        let mut told = vec![TopicUpdate::TurnFinished { turn, stop: stop.clone() }];
+        let receipt = if stop.chains() { Receipt::Answered { turn } } else { Receipt::Accepted { turn } };
+        for message in &open.messages {
+            let update = self.place(message, receipt.clone());
+            if stop.chains() {
+                told.push(update);
+            }
+        }
+        self.last_stop = Some(stop.clone());
+        let view = open.closed_view(&receipt, stop.clone(), at);
+        self.closed.push_back(Closed { view, settled: open.settled });
+        while self.closed.len() > self.limits.view_turns {
+            self.closed.pop_front();
+            self.earlier_turns += 1;
+        }
+        told
+    }
+
+    fn hold(&mut self, messages: &[MessageId], reason: HoldReason) -> Told {
+        let mut told = Told::new();
+        for message in self.take_queued(messages) {
+            told.push(self.place(&message, Receipt::Held { reason }));
+            self.held.push(Held { message, reason });
+        }
+        told
+    }
+
+    /// Takes these messages out of the queue, in the queue's order.
+    fn take_queued(&mut self, messages: &[MessageId]) -> Vec<Message> {
+        let all = std::mem::take(&mut self.queue);
+        let (taken, left): (Vec<_>, Vec<_>) = all.into_iter().partition(|held| messages.contains(&held.id));
+        self.queue = left.into();
+        taken
+    }
+
+    /// Keeps where a message is now, for a sender that asks again by its key.
+    fn place(&mut self, message: &Message, receipt: Receipt) -> TopicUpdate {
+        if let Some(keyed) = message.key.and_then(|key| self.keys.get_mut(&key)) {
+            keyed.receipt = Some(receipt.clone());
+        }
+        moved(message.id, receipt)
+    }
+
+    fn step_mut(&mut self, at: StepRef) -> Option<&mut Step> {
+        self.open.as_mut()?.step_mut(at)
+    }
+
+    fn call_mut(&mut self, call: CallId) -> Option<&mut Call> {
+        self.open.as_mut()?.call_mut(call)
+    }
+}
+
+fn moved(message: MessageId, receipt: Receipt) -> TopicUpdate {
+    TopicUpdate::Receipt { message, receipt }
+}
+
+fn settled(
+    approval: ApprovalId,
+    state: CardState,
+    by: Option<&String>,
+    reason: Option<&String>,
+) -> TopicUpdate {
+    TopicUpdate::ApprovalSettled { approval, state, by: by.cloned(), reason: reason.cloned() }
+}

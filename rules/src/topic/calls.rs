@@ -1,0 +1,184 @@
+//! What comes back about calls: they were sent, they returned, their card is open, decided, expired or refused.
+
+use pilothouse_messages::approval::Verdict;
+use pilothouse_messages::call::{CallOutcome, CallResult};
+use pilothouse_messages::id::{ApprovalId, Attempt, CallId};
+use pilothouse_messages::topic::command::Payment;
+use pilothouse_messages::topic::{CardNews, Directive, RunBasis, TopicEvent, TopicRejection, TopicUpdate};
+
+use super::draft::Draft;
+use super::open_turn::{Call, CardStage, Delivery, OpenTurn, Stage};
+use super::{Ruling, TopicState};
+
+/// A call that waits for a person, with the turn that it belongs to.
+#[derive(Clone, Copy)]
+struct Asking<'a> {
+    turn: &'a OpenTurn,
+    call: &'a Call,
+    card: CardStage,
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn call_sent(mut self, call: CallId, attempt: Attempt) -> Ruling {
+        let (_, delivery) = self.running(call, attempt)?;
+        match delivery {
+            Delivery::Due => self.event(TopicEvent::CallSent { call, attempt }),
+            Delivery::Sent => {}
+        }
+        self.noted()
+    }
+
+    pub(super) fn call_returned(mut self, call: CallId, attempt: Attempt, result: &CallResult) -> Ruling {
+        let (turn, _) = self.running(call, attempt)?;
+        self.finish_call(call, attempt, result.clone());
+        self.end_step_with(turn, call);
+        self.noted()
+    }
+
+    pub(super) fn card_news(self, approval: ApprovalId, news: &CardNews) -> Ruling {
+        match (news, self.asking(approval)) {
+            (CardNews::Opened(_), Some(asking)) => self.card_opened(approval, asking),
+            (CardNews::Opened(_), None) => self.unwanted(approval),
+            (CardNews::Refused(words), Some(asking)) => self.card_refused(words, asking),
+            (CardNews::Refused(_), None) => Err(TopicRejection::Stale),
+            (CardNews::Decided { verdict: Verdict::Allow, by, reason }, Some(asking)) => {
+                self.allowed(approval, by, reason.as_ref(), asking)
+            }
+            (CardNews::Decided { verdict: Verdict::Deny, by, reason }, Some(asking)) => {
+                self.denied(approval, by, reason.as_ref(), asking)
+            }
+            (CardNews::Expired, Some(asking)) => self.card_expired(approval, asking),
+            (CardNews::Decided { .. } | CardNews::Expired, None) => self.late_debt(approval),
+        }
+    }
+
+    fn running(&self, call: CallId, attempt: Attempt) -> Result<(&'a OpenTurn, Delivery), TopicRejection> {
+        let turn = self.state.open.as_ref().ok_or(TopicRejection::Stale)?;
+        let running = turn.calls().iter().find_map(|held| match &held.stage {
+            Stage::Running { attempt: current, delivery, .. }
+                if held.planned.call == call && *current == attempt =>
+            {
+                Some(*delivery)
+            }
+            Stage::Running { .. } | Stage::Planned | Stage::Awaiting { .. } | Stage::Finished(_) => None,
+        });
+        running.map(|delivery| (turn, delivery)).ok_or(TopicRejection::Stale)
+    }
+
+    fn asking(&self, approval: ApprovalId) -> Option<Asking<'a>> {
+        let turn = self.state.open.as_ref()?;
+        let (call, card) = turn.awaiting(approval)?;
+        Some(Asking { turn, call, card })
+    }
+
+    /// The step boundary, if this call was the last one without a result.
+    fn end_step_with(&mut self, turn: &OpenTurn, call: CallId) {
+        if let Some(at) = turn.step_that_ends_with(call) {
+            self.step_boundary(turn, at);
+        }
+    }
+
+    fn card_opened(mut self, approval: ApprovalId, asking: Asking<'_>) -> Ruling {
+        let Asking { turn, call, card } = asking;
+        match card {
+            CardStage::Asked => self.event(TopicEvent::CardOpened { call: call.planned.call, approval }),
+            CardStage::Stored => {
+                if let Some(card) = call.card(&self.state.topic, &turn.config.tenant) {
+                    self.directive(Directive::Announce(TopicUpdate::ApprovalRequested(Box::new(card))));
+                }
+            }
+        }
+        self.noted()
+    }
+
+    fn unwanted(mut self, approval: ApprovalId) -> Ruling {
+        let reason = "the call no longer waits for it".to_owned();
+        self.directive(Directive::WithdrawCards { approvals: vec![approval], reason });
+        self.noted()
+    }
+
+    fn card_refused(mut self, words: &str, asking: Asking<'_>) -> Ruling {
+        self.deny_call(asking, words.to_owned());
+        self.noted()
+    }
+
+    fn allowed(
+        mut self,
+        approval: ApprovalId,
+        by: &str,
+        reason: Option<&String>,
+        asking: Asking<'_>,
+    ) -> Ruling {
+        let planned = &asking.call.planned;
+        // A call asks for a card only with its tool.
+        let Some(tool) = planned.tool.clone() else { return Err(TopicRejection::Stale) };
+        let (call, attempt, basis) = (planned.call, Attempt(1), RunBasis::Approved { approval });
+        self.decided(approval, Verdict::Allow, by, reason, asking);
+        self.event(TopicEvent::CallStarted { call, attempt, basis });
+        self.pay(approval, Payment::Paid);
+        self.directive(Directive::CallTool { call, attempt, tool, arguments: planned.arguments.clone() });
+        self.noted()
+    }
+
+    fn denied(
+        mut self,
+        approval: ApprovalId,
+        by: &str,
+        reason: Option<&String>,
+        asking: Asking<'_>,
+    ) -> Ruling {
+        let words = match reason {
+            Some(reason) => format!("denied by {by}: {reason}"),
+            None => format!("denied by {by}"),
+        };
+        self.decided(approval, Verdict::Deny, by, reason, asking);
+        self.pay(approval, Payment::Paid);
+        self.deny_call(asking, words);
+        self.noted()
+    }
+
+    fn card_expired(mut self, approval: ApprovalId, asking: Asking<'_>) -> Ruling {
+        self.event(TopicEvent::CallExpired { call: asking.call.planned.call, approval });
+        self.pay(approval, Payment::Paid);
+        self.deny_call(asking, "nobody decided in time".to_owned());
+        self.noted()
+    }
+
+    fn late_debt(mut self, approval: ApprovalId) -> Ruling {
+        let payment = if self.state.has_settled(approval) { Payment::Paid } else { Payment::Void };
+        self.pay(approval, payment);
+        self.noted()
+    }
+
+    fn decided(
+        &mut self,
+        approval: ApprovalId,
+        verdict: Verdict,
+        by: &str,
+        reason: Option<&String>,
+        asking: Asking<'_>,
+    ) {
+        let call = asking.call.planned.call;
+        let (by, reason) = (by.to_owned(), reason.cloned());
+        self.event(TopicEvent::CallDecided { call, approval, verdict, by, reason });
+    }
+
+    fn deny_call(&mut self, asking: Asking<'_>, words: String) {
+        let call = asking.call.planned.call;
+        self.finish_call(call, Attempt::default(), CallResult::said(CallOutcome::Denied, words));
+        self.end_step_with(asking.turn, call);
+    }
+
+    fn pay(&mut self, approval: ApprovalId, payment: Payment) {
+        self.directive(Directive::PayDebt { approval, payment });
+    }
+}
+
+impl TopicState {
+    /// `true` if the decision or expiry of this card is recorded in a turn that is still known.
+    fn has_settled(&self, approval: ApprovalId) -> bool {
+        let open = self.open.iter().map(|turn| &turn.settled);
+        let closed = self.closed.iter().map(|turn| &turn.settled);
+        open.chain(closed).any(|settled| settled.contains(&approval))
+    }
+}

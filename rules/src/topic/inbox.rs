@@ -1,0 +1,95 @@
+//! What comes from people and embedders: opening, configuring, sending.
+
+use pilothouse_messages::topic::{
+    ConfigPatch, Receipt, TopicAnswer, TopicConfig, TopicEvent, TopicRejection,
+};
+
+use super::draft::Draft;
+use super::{Keyed, Ruling, TopicState, key_digest, text_digest};
+
+impl Draft<'_> {
+    /// The topic's first opening.
+    pub(super) fn create(self, config: &TopicConfig) -> Ruling {
+        self.record_config(config.clone())
+    }
+
+    /// Opening it again; its tenant cannot change.
+    pub(super) fn open(self, current: &TopicConfig, config: &TopicConfig) -> Ruling {
+        if config.tenant != current.tenant {
+            return Err(TopicRejection::OtherTenant);
+        }
+        if config == current {
+            return self.noted();
+        }
+        self.record_config(config.clone())
+    }
+
+    pub(super) fn configure(self, current: &TopicConfig, patch: &ConfigPatch) -> Ruling {
+        let patched = current.patched(patch);
+        if patched == *current {
+            let at_next_turn = self.state.open.is_some();
+            return self.answer(TopicAnswer::Configured { at_next_turn });
+        }
+        self.record_config(patched)
+    }
+
+    fn record_config(mut self, config: TopicConfig) -> Ruling {
+        self.event(TopicEvent::Configured { config, at: self.now });
+        let at_next_turn = self.state.open.is_some();
+        self.answer(TopicAnswer::Configured { at_next_turn })
+    }
+
+    /// Takes a message: it starts a turn, or waits for the open one.
+    pub(super) fn send(mut self, text: &str, key: Option<&str>) -> Ruling {
+        if text.trim().is_empty() {
+            return Err(TopicRejection::EmptyText);
+        }
+        if let Some(keyed) = key.and_then(|key| self.state.keys.get(&key_digest(key))) {
+            return self.sent_before(keyed, text);
+        }
+        let queued = self.state.open.is_some();
+        if queued {
+            self.state.has_room_for(text)?;
+        }
+        let message = self.state.last_message.next();
+        let (text, key) = (text.to_owned(), key.map(str::to_owned));
+        self.event(TopicEvent::MessageAccepted { message, text, key, at: self.now });
+        let receipt = if queued {
+            Receipt::Queued { position: self.state.queue.len() + 1 }
+        } else {
+            self.start_turn(message);
+            Receipt::Accepted { turn: self.state.last_turn.next() }
+        };
+        self.answer(TopicAnswer::Sent { message, receipt })
+    }
+
+    fn sent_before(self, keyed: &Keyed, text: &str) -> Ruling {
+        let message = keyed.message;
+        if keyed.text != text_digest(text) {
+            return Err(TopicRejection::KeyReused { message });
+        }
+        let receipt = self.state.receipt_of(keyed);
+        self.answer(TopicAnswer::Sent { message, receipt })
+    }
+}
+
+impl TopicState {
+    fn has_room_for(&self, text: &str) -> Result<(), TopicRejection> {
+        let (queued, limit) = (self.queue.len(), self.limits.queued_messages);
+        if queued >= limit {
+            return Err(TopicRejection::QueueFull { queued, limit });
+        }
+        let waiting: usize = self.queue.iter().map(|message| message.text.len()).sum();
+        let (bytes, limit) = (waiting + text.len(), self.limits.queued_bytes);
+        if bytes > limit {
+            return Err(TopicRejection::QueueBytes { bytes, limit });
+        }
+        Ok(())
+    }
+
+    fn receipt_of(&self, keyed: &Keyed) -> Receipt {
+        let place = || self.queue.iter().position(|message| message.id == keyed.message);
+        // A keyed message without a recorded place is in the queue.
+        keyed.receipt.clone().unwrap_or_else(|| Receipt::Queued { position: place().map_or(1, |i| i + 1) })
+    }
+}

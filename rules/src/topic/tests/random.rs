@@ -1,0 +1,295 @@
+//! Laws that hold after any sequence of commands, plausible or late.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pilothouse_messages::id::{CallId, MessageId, StepRef, TurnId};
+use pilothouse_messages::limits::Limits;
+use pilothouse_messages::model::{FinishReason, HistoryItem};
+use pilothouse_messages::topic::{
+    CardNews, Directive, Recovery, RequestedCall, TopicCommand, TopicEvent, TopicStatus,
+};
+use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptest};
+
+use super::words::{
+    allows, call, change, denies, look, missing, news, open, opened, reply, returns, send, send_keyed, sends,
+    step_ref, stop,
+};
+use super::{NOW, fresh, replayed};
+use crate::decider::Decider;
+use crate::topic::TopicState;
+use crate::topic::transcript::Transcript;
+
+/// What may happen next. Numbers choose among what has been seen so far, so that late and repeated news are common.
+#[derive(Debug, Clone)]
+enum Move {
+    Send(Option<u8>),
+    Stop,
+    Text(usize),
+    Reply(usize, Vec<u8>, FinishReason),
+    Fail(usize),
+    Sent(usize, u32),
+    Return(usize, u32),
+    Card(usize, News),
+    Recover(Recovery),
+    ShutDown,
+    Open,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum News {
+    Opened,
+    Refused,
+    Allowed,
+    Denied,
+    Expired,
+}
+
+fn moves() -> impl Strategy<Value = Move> {
+    let finish = prop_oneof![
+        12 => Just(FinishReason::Stop),
+        1 => Just(FinishReason::Length),
+        1 => Just(FinishReason::Refused),
+    ];
+    let news = prop_oneof![
+        3 => Just(News::Opened),
+        1 => Just(News::Refused),
+        4 => Just(News::Allowed),
+        2 => Just(News::Denied),
+        1 => Just(News::Expired),
+    ];
+    let cause = prop_oneof![Just(Recovery::ProcessRestart), Just(Recovery::SessionRestart)];
+    // Small numbers reach back from the newest, so most news are about what is going on.
+    let back = || prop_oneof![8 => 0..4_usize, 1 => 0..20_usize];
+    let recent = || prop_oneof![6 => Just(0_usize), 1 => 0..3_usize];
+    prop_oneof![
+        8 => any::<Option<u8>>().prop_map(|key| Move::Send(key.map(|key| key % 8))),
+        1 => Just(Move::Stop),
+        3 => recent().prop_map(Move::Text),
+        12 => (recent(), proptest::collection::vec(0..4_u8, 0..5), finish)
+            .prop_map(|(step, calls, finish)| Move::Reply(step, calls, finish)),
+        1 => recent().prop_map(Move::Fail),
+        3 => (back(), 1..3_u32).prop_map(|(call, attempt)| Move::Sent(call, attempt)),
+        14 => (back(), prop_oneof![5 => Just(1_u32), 1 => 1..4_u32])
+            .prop_map(|(call, attempt)| Move::Return(call, attempt)),
+        14 => (back(), news).prop_map(|(call, news)| Move::Card(call, news)),
+        1 => cause.prop_map(Move::Recover),
+        1 => Just(Move::ShutDown),
+        1 => Just(Move::Open),
+    ]
+}
+
+/// One topic, its log, and what the laws need to remember.
+struct Run {
+    limits: Limits,
+    state: TopicState,
+    log: Vec<TopicEvent>,
+    steps: Vec<StepRef>,
+    calls: Vec<CallId>,
+    /// The step whose model runs, by the directives.
+    model: Option<StepRef>,
+}
+
+impl Run {
+    fn new() -> Self {
+        let mut limits = Limits::default();
+        (limits.queued_messages, limits.steps_per_turn, limits.view_turns) = (3, 3, 2);
+        limits.calls_per_reply = 3;
+        let state = fresh(&limits);
+        Self { limits, state, log: Vec::new(), steps: Vec::new(), calls: Vec::new(), model: None }
+    }
+
+    fn step(&self, back: usize) -> StepRef {
+        self.steps.iter().rev().nth(back).copied().unwrap_or(step_ref(1, 1))
+    }
+
+    fn call(&self, back: usize) -> CallId {
+        self.calls.iter().rev().nth(back).copied().unwrap_or(call(1, 1, 0))
+    }
+
+    fn command(&self, wanted: &Move) -> TopicCommand {
+        match wanted {
+            Move::Send(None) => send("m"),
+            Move::Send(Some(key)) => send_keyed("m", &key.to_string()),
+            Move::Stop => stop(),
+            Move::Text(back) => TopicCommand::ModelText { at: self.step(*back), delta: "x".into() },
+            Move::Reply(back, calls, finish) => {
+                let calls = calls.iter().map(|kind| requested(*kind)).collect();
+                TopicCommand::ModelReplied { at: self.step(*back), reply: reply("x", calls, *finish) }
+            }
+            Move::Fail(back) => TopicCommand::ModelFailed { at: self.step(*back), message: "no".into() },
+            Move::Sent(back, attempt) => sends(self.call(*back), *attempt),
+            Move::Return(back, attempt) => returns(self.call(*back), *attempt, "r"),
+            Move::Card(back, kind) => card_command(self.call(*back), *kind),
+            Move::Recover(cause) => TopicCommand::Recover { cause: *cause },
+            Move::ShutDown => TopicCommand::ShutDown,
+            Move::Open => open(),
+        }
+    }
+
+    fn take(&mut self, command: &TopicCommand) {
+        let before = self.state.clone();
+        let Ok(decision) = self.state.decide(NOW, command) else { return };
+        assert_eq!(self.state, before, "a decision changed the state");
+        for event in decision.events {
+            self.state.apply_told(&event);
+            self.remember(&event);
+            self.log.push(event);
+        }
+        for directive in decision.directives {
+            self.follow(&directive);
+        }
+    }
+
+    fn remember(&mut self, event: &TopicEvent) {
+        if let TopicEvent::StepStarted { at } = event {
+            self.steps.push(*at);
+        }
+        if let TopicEvent::StepReplied { calls, .. } = event {
+            self.calls.extend(calls.iter().map(|planned| planned.call));
+        }
+        if matches!(event, TopicEvent::StepReplied { .. } | TopicEvent::TurnFinished { .. }) {
+            self.model = None;
+        }
+    }
+
+    fn follow(&mut self, directive: &Directive) {
+        if let Directive::RunModel { at } = directive {
+            assert_eq!(self.model, None, "two models run");
+            assert_eq!(self.steps.last(), Some(at), "a model runs for a step that is not the newest");
+            self.model = Some(*at);
+        }
+        if let Directive::CallTool { call, attempt, .. } = directive {
+            let starts = |event: &&TopicEvent| matches!(event, TopicEvent::CallStarted { call: c, attempt: a, .. } if c == call && a == attempt);
+            assert_eq!(self.log.iter().filter(starts).count(), 1, "{call} {attempt} without one intent");
+        }
+    }
+}
+
+fn requested(kind: u8) -> RequestedCall {
+    match kind {
+        0 => missing(),
+        1 => look(),
+        _ => change(),
+    }
+}
+
+fn card_command(call: CallId, kind: News) -> TopicCommand {
+    match kind {
+        News::Opened => opened(call),
+        News::Refused => news(call, CardNews::Refused("full".into())),
+        News::Allowed => allows(call),
+        News::Denied => denies(call),
+        News::Expired => news(call, CardNews::Expired),
+    }
+}
+
+/// Every accepted message is in exactly one place: claimed by one turn, waiting, or held.
+fn check_messages(run: &Run) {
+    let mut places: BTreeMap<MessageId, usize> = BTreeMap::new();
+    let mut accepted = BTreeSet::new();
+    for event in &run.log {
+        if let TopicEvent::MessageAccepted { message, .. } = event {
+            assert!(accepted.insert(*message), "{message} was accepted twice");
+        }
+        if let TopicEvent::TurnStarted { messages, .. } = event {
+            messages.iter().for_each(|message| *places.entry(*message).or_default() += 1);
+        }
+    }
+    let view = run.state.view();
+    for waiting in view.queue.iter().chain(&view.held) {
+        *places.entry(waiting.message).or_default() += 1;
+    }
+    let once: BTreeMap<_, _> = accepted.into_iter().map(|message| (message, 1)).collect();
+    assert_eq!(places, once);
+}
+
+/// No call gets two results, and a closed turn has one for each of its calls.
+fn check_results(run: &Run) {
+    let (mut asked, mut answered) = (BTreeSet::new(), BTreeSet::new());
+    for event in &run.log {
+        if let TopicEvent::StepReplied { calls, .. } = event {
+            asked.extend(calls.iter().map(|planned| planned.call));
+        }
+        if let TopicEvent::CallFinished { call, .. } = event {
+            assert!(answered.insert(*call), "{call} has two results");
+        }
+        if let TopicEvent::TurnFinished { .. } = event {
+            assert_eq!(asked, answered);
+        }
+    }
+}
+
+/// Turns and steps only grow, and at most one turn is open.
+fn check_order(run: &Run) {
+    let (mut open, mut last_turn, mut last_step) = (None, TurnId(0), step_ref(0, 0));
+    for event in &run.log {
+        if let TopicEvent::TurnStarted { turn, .. } = event {
+            assert_eq!((open, *turn), (None, last_turn.next()));
+            (open, last_turn) = (Some(*turn), *turn);
+        }
+        if let TopicEvent::StepStarted { at } = event {
+            assert!(open == Some(at.turn) && *at > last_step, "{at:?} after {last_step:?}");
+            last_step = *at;
+        }
+        if let TopicEvent::TurnFinished { turn, .. } = event {
+            assert_eq!(open.take(), Some(*turn));
+        }
+    }
+    let status = run.state.status();
+    let busy =
+        matches!(status, TopicStatus::Pending | TopicStatus::Streaming | TopicStatus::AwaitingApproval);
+    assert_eq!(open.is_some(), busy, "{status:?}");
+    assert_eq!(run.model.is_some(), run.state.open.as_ref().is_some_and(|turn| turn.model_runs(last_step)));
+}
+
+/// Each reply is followed by results of its calls in their order, by all of them but in the open turn.
+fn check_transcript(run: &Run) {
+    let mut transcript = Transcript::default();
+    run.log.iter().for_each(|event| transcript.apply(event));
+    let open = run.state.open.as_ref().map(|turn| turn.turn);
+    let mut due: Vec<CallId> = Vec::new();
+    for item in transcript.items() {
+        match item {
+            HistoryItem::Tool { call, .. } => {
+                let place = due.iter().position(|wanted| *wanted == call).expect("a result of another reply");
+                let skipped: Vec<_> = due.drain(..=place).filter(|skipped| *skipped != call).collect();
+                assert!(skipped.is_empty() || Some(call.turn) == open, "{skipped:?} have no result");
+            }
+            HistoryItem::User { .. } => assert_eq!(due, []),
+            HistoryItem::Assistant { calls, .. } => {
+                assert_eq!(due, []);
+                due = calls.into_iter().map(|asked| asked.call).collect();
+            }
+        }
+    }
+    assert!(due.iter().all(|call| Some(call.turn) == open), "{due:?} have no result");
+}
+
+fn check_laws(run: &Run) {
+    assert_eq!(replayed(&run.limits, &run.log), run.state, "the replay law");
+    check_messages(run);
+    check_results(run);
+    check_order(run);
+    check_transcript(run);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 192, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_happens_in_whatever_order_the_laws_of_a_topic_hold(
+        script in proptest::collection::vec(moves(), 1..60),
+    ) {
+        let mut run = Run::new();
+        run.take(&open());
+        for wanted in &script {
+            let command = run.command(wanted);
+            run.take(&command);
+            check_laws(&run);
+        }
+        // Whatever is still open can be stopped, and then nothing is.
+        run.take(&stop());
+        check_laws(&run);
+        assert!(!run.state.is_open());
+    }
+}

@@ -1,0 +1,122 @@
+//! Folds a topic's events into the conversation that a model is given.
+//!
+//! ```text
+//! User ─▶ Assistant {calls a, b} ─▶ Tool a ─▶ Tool b ─▶ Assistant ─▶ User …
+//! ```
+//!
+//! A message enters where a turn claims it, so a message that waited comes after the results of the turn that
+//! yielded to it; a held one does not enter. Results stand directly behind the reply that asked for them, in the
+//! order of its calls, whatever order they came in.
+
+use std::collections::BTreeMap;
+
+use pilothouse_messages::call::CallResult;
+use pilothouse_messages::id::{CallId, MessageId};
+use pilothouse_messages::model::{HistoryCall, HistoryItem};
+use pilothouse_messages::topic::{PlannedCall, TopicEvent};
+
+/// The conversation so far.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Transcript {
+    entries: Vec<Entry>,
+    /// Messages that no turn has claimed.
+    waiting: BTreeMap<MessageId, String>,
+    /// Text of the reply that the model is writing.
+    partial: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Entry {
+    User(String),
+    Assistant { text: String, calls: Vec<Asked> },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Asked {
+    call: HistoryCall,
+    result: Option<CallResult>,
+}
+
+impl Transcript {
+    /// Takes in the next event of the topic's log.
+    pub fn apply(&mut self, event: &TopicEvent) {
+        match event {
+            TopicEvent::MessageAccepted { message, text, .. } => {
+                self.waiting.insert(*message, text.clone());
+            }
+            TopicEvent::TurnStarted { messages, .. } => {
+                let claimed = messages.iter().filter_map(|message| self.waiting.remove(message));
+                self.entries.extend(claimed.map(Entry::User));
+            }
+            TopicEvent::MessagesHeld { messages, .. } => {
+                self.waiting.retain(|message, _| !messages.contains(message));
+            }
+            TopicEvent::StepStarted { .. } => self.partial.clear(),
+            TopicEvent::TextAppended { delta, .. } => self.partial.push_str(delta),
+            TopicEvent::StepReplied { text, calls, .. } => self.reply(text.clone(), calls),
+            TopicEvent::CallFinished { call, result, .. } => self.finish_call(*call, result),
+            TopicEvent::TurnFinished { .. } => {
+                let text = std::mem::take(&mut self.partial);
+                self.say(text, Vec::new());
+            }
+            TopicEvent::Configured { .. }
+            | TopicEvent::CallStarted { .. }
+            | TopicEvent::CallSent { .. }
+            | TopicEvent::CallDecided { .. }
+            | TopicEvent::CallExpired { .. }
+            | TopicEvent::StepFinished { .. }
+            | TopicEvent::CardOpened { .. }
+            | TopicEvent::Recovered { .. } => {}
+        }
+    }
+
+    /// The conversation, oldest first. Results that an open turn still waits for are left out; in a closed turn
+    /// every call has its one result.
+    pub fn items(&self) -> Vec<HistoryItem> {
+        self.entries.iter().flat_map(Entry::items).collect()
+    }
+
+    fn reply(&mut self, text: String, calls: &[PlannedCall]) {
+        self.partial.clear();
+        let calls = calls.iter().map(|planned| {
+            let (name, arguments) = (planned.name.clone(), planned.arguments.clone());
+            Asked { call: HistoryCall { call: planned.call, name, arguments }, result: None }
+        });
+        self.say(text, calls.collect());
+    }
+
+    fn say(&mut self, text: String, calls: Vec<Asked>) {
+        if !text.is_empty() || !calls.is_empty() {
+            self.entries.push(Entry::Assistant { text, calls });
+        }
+    }
+
+    fn finish_call(&mut self, id: CallId, result: &CallResult) {
+        let asked = self.entries.iter_mut().rev().find_map(|entry| match entry {
+            Entry::User(_) => None,
+            Entry::Assistant { calls, .. } => calls.iter_mut().find(|asked| asked.call.call == id),
+        });
+        if let Some(Asked { result: open @ None, .. }) = asked {
+            *open = Some(result.clone());
+        }
+    }
+}
+
+impl Entry {
+    fn items(&self) -> Vec<HistoryItem> {
+        let (text, calls) = match self {
+            Self::User(text) => return vec![HistoryItem::User { text: text.clone() }],
+            Self::Assistant { text, calls } => (text.clone(), calls),
+        };
+        let reply =
+            HistoryItem::Assistant { text, calls: calls.iter().map(|asked| asked.call.clone()).collect() };
+        let results = calls.iter().filter_map(|asked| {
+            let (call, result) = (asked.call.call, asked.result.clone()?);
+            Some(HistoryItem::Tool { call, result })
+        });
+        std::iter::once(reply).chain(results).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

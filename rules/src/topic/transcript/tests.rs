@@ -1,0 +1,155 @@
+use pilothouse_messages::call::{CallOutcome, CallResult};
+use pilothouse_messages::id::{Attempt, CallId, MessageId, StepId, StepRef, TurnId};
+use pilothouse_messages::json::JsonText;
+use pilothouse_messages::model::{FinishReason, HistoryCall, HistoryItem, Usage};
+use pilothouse_messages::time::Timestamp;
+use pilothouse_messages::topic::{CallPlan, HoldReason, PlannedCall, StopReason, TopicEvent};
+
+use super::Transcript;
+
+const AT: Timestamp = Timestamp(1);
+
+fn step(turn: u64, step: u32) -> StepRef {
+    StepRef { turn: TurnId(turn), step: StepId(step), attempt: Attempt(1) }
+}
+
+fn call(index: u32) -> CallId {
+    CallId { turn: TurnId(1), step: StepId(1), index }
+}
+
+fn arguments() -> JsonText {
+    JsonText::parse("{}").expect("JSON")
+}
+
+fn sent(id: u64, text: &str) -> TopicEvent {
+    TopicEvent::MessageAccepted { message: MessageId(id), text: text.into(), key: None, at: AT }
+}
+
+fn started(turn: u64, message: u64) -> TopicEvent {
+    TopicEvent::TurnStarted { turn: TurnId(turn), messages: vec![MessageId(message)], at: AT }
+}
+
+fn wrote(delta: &str) -> TopicEvent {
+    TopicEvent::TextAppended { at: step(1, 1), delta: delta.into() }
+}
+
+fn replied(text: &str, calls: u32) -> TopicEvent {
+    let planned = |index| PlannedCall {
+        call: call(index),
+        provider_id: None,
+        name: "look".into(),
+        arguments: arguments(),
+        tool: None,
+        plan: CallPlan::Reject("no".into()),
+    };
+    let (finish, usage) = (FinishReason::Stop, Usage::default());
+    let calls = (0..calls).map(planned).collect();
+    TopicEvent::StepReplied { at: step(1, 1), text: text.into(), calls, finish, usage }
+}
+
+fn result(text: &str) -> CallResult {
+    CallResult::said(CallOutcome::Succeeded, text)
+}
+
+fn returned(index: u32, text: &str) -> TopicEvent {
+    TopicEvent::CallFinished { call: call(index), attempt: Attempt(1), result: result(text) }
+}
+
+fn ended(turn: u64, stop: StopReason) -> TopicEvent {
+    TopicEvent::TurnFinished { turn: TurnId(turn), stop, at: AT }
+}
+
+fn user(text: &str) -> HistoryItem {
+    HistoryItem::User { text: text.into() }
+}
+
+fn assistant(text: &str, calls: u32) -> HistoryItem {
+    let asked = |index| HistoryCall { call: call(index), name: "look".into(), arguments: arguments() };
+    HistoryItem::Assistant { text: text.into(), calls: (0..calls).map(asked).collect() }
+}
+
+fn tool(index: u32, text: &str) -> HistoryItem {
+    HistoryItem::Tool { call: call(index), result: result(text) }
+}
+
+fn folded(events: &[TopicEvent]) -> Transcript {
+    let mut transcript = Transcript::default();
+    events.iter().for_each(|event| transcript.apply(event));
+    transcript
+}
+
+fn check(events: Vec<TopicEvent>, expected: Vec<HistoryItem>) {
+    assert_eq!(folded(&events).items(), expected, "{events:?}");
+}
+
+#[test]
+fn results_stand_behind_their_reply_in_the_order_of_its_calls() {
+    let asked = || vec![sent(1, "hi"), started(1, 1), wrote("x"), replied("xy", 3)];
+    let history = |results: Vec<HistoryItem>| [vec![user("hi"), assistant("xy", 3)], results].concat();
+    check(asked(), history(vec![]));
+    check(
+        [asked(), vec![returned(2, "C"), returned(0, "A")]].concat(),
+        history(vec![tool(0, "A"), tool(2, "C")]),
+    );
+    let all = vec![returned(2, "C"), returned(0, "A"), returned(1, "B"), returned(1, "again")];
+    check([asked(), all].concat(), history(vec![tool(0, "A"), tool(1, "B"), tool(2, "C")]));
+}
+
+#[test]
+fn a_message_that_waited_comes_after_the_results_of_the_turn_that_yielded_to_it() {
+    check(
+        vec![
+            sent(1, "hi"),
+            started(1, 1),
+            replied("", 1),
+            sent(2, "and"),
+            returned(0, "A"),
+            ended(1, StopReason::Yielded),
+            started(2, 2),
+        ],
+        vec![user("hi"), assistant("", 1), tool(0, "A"), user("and")],
+    );
+}
+
+#[test]
+fn a_held_message_is_not_in_it_and_is_forgotten() {
+    let held = TopicEvent::MessagesHeld { messages: vec![MessageId(2)], reason: HoldReason::Aborted };
+    assert_eq!(folded(&[sent(2, "held"), held.clone()]), Transcript::default());
+    check(
+        vec![
+            sent(1, "hi"),
+            started(1, 1),
+            sent(2, "held"),
+            ended(1, StopReason::Aborted),
+            held,
+            sent(3, "next"),
+            started(2, 3),
+        ],
+        vec![user("hi"), user("next")],
+    );
+}
+
+#[test]
+fn a_turn_that_was_cut_off_keeps_the_text_so_far() {
+    let opens = || vec![sent(1, "hi"), started(1, 1)];
+    let stops = || ended(1, StopReason::Aborted);
+    check(
+        [opens(), vec![wrote("half "), wrote("a reply"), stops()]].concat(),
+        vec![user("hi"), assistant("half a reply", 0)],
+    );
+    check([opens(), vec![wrote("half")]].concat(), vec![user("hi")]);
+    check([opens(), vec![stops()]].concat(), vec![user("hi")]);
+}
+
+#[test]
+fn a_whole_reply_is_in_it_once_and_an_empty_one_not_at_all() {
+    let opens = || vec![sent(1, "hi"), started(1, 1)];
+    let ends = || ended(1, StopReason::Completed);
+    check(
+        [opens(), vec![wrote("x"), replied("xy", 0), ends()]].concat(),
+        vec![user("hi"), assistant("xy", 0)],
+    );
+    check([opens(), vec![replied("", 0), ends()]].concat(), vec![user("hi")]);
+    let again = TopicEvent::StepStarted { at: step(1, 1) };
+    check([opens(), vec![wrote("lost"), again, ends()]].concat(), vec![user("hi")]);
+}

@@ -1,0 +1,249 @@
+//! Builds a runtime: everything is checked at once, then started in order.
+
+mod server;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pilothouse_actors::registry::builtins;
+use pilothouse_actors::slot::Letter;
+use pilothouse_actors::topics::TopicsMsg;
+use pilothouse_actors::wiring::{Materials, Wiring};
+use pilothouse_adapters::clock::{Clock, SystemClock};
+use pilothouse_adapters::model::{Model, ModelResolver};
+use pilothouse_adapters::store::memory::MemoryStore;
+use pilothouse_adapters::store::{Keyspace, Store};
+use pilothouse_adapters::tool::Function;
+use pilothouse_messages::error::{StartError, StoreError};
+use pilothouse_messages::id::{ServerId, TopicId};
+use pilothouse_messages::limits::Limits;
+use pilothouse_rules::registry::Registry;
+use ractor::{Actor, ActorRef};
+use tokio::sync::watch;
+
+use crate::inner::{Inner, Life};
+use crate::root::{RootActor, RootArgs, RootMsg};
+use crate::runtime::Runtime;
+pub use server::Server;
+
+/// How many topics one page of the start reads.
+const OPEN_PAGE: usize = 256;
+
+/// A runtime that is being put together.
+#[derive(Default)]
+#[must_use = "a builder does nothing until it is started"]
+pub struct Builder {
+    keep: Keep,
+    servers: Vec<Server>,
+    functions: Vec<Function>,
+    models: BTreeMap<String, Arc<dyn Model>>,
+    resolver: Option<Arc<dyn ModelResolver>>,
+    limits: Limits,
+    clock: Option<Arc<dyn Clock>>,
+    seed: u64,
+}
+
+#[derive(Default)]
+enum Keep {
+    #[default]
+    Memory,
+    #[cfg(feature = "sled")]
+    Directory(PathBuf),
+    Store(Arc<dyn Store>),
+}
+
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Builder").field("servers", &self.servers.len()).finish_non_exhaustive()
+    }
+}
+
+struct NamedModels(BTreeMap<String, Arc<dyn Model>>, Option<Arc<dyn ModelResolver>>);
+
+impl ModelResolver for NamedModels {
+    fn resolve(&self, name: &str) -> Option<Arc<dyn Model>> {
+        self.0.get(name).cloned().or_else(|| self.1.as_ref()?.resolve(name))
+    }
+}
+
+impl Builder {
+    /// Keeps topics, approvals and listings in this directory (made if need be; one process at a time). Without it, and
+    /// without [`store`](Self::store), everything is kept in memory and gone with the runtime.
+    #[cfg(feature = "sled")]
+    pub fn data_dir(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.keep = Keep::Directory(directory.into());
+        self
+    }
+
+    /// Keeps everything in this store.
+    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
+        self.keep = Keep::Store(store);
+        self
+    }
+
+    /// Adds a server.
+    pub fn server(mut self, server: Server) -> Self {
+        self.servers.push(server);
+        self
+    }
+
+    /// Adds a function of the embedder that models may call. The last one of a name wins.
+    pub fn function(mut self, function: Function) -> Self {
+        self.functions.push(function);
+        self
+    }
+
+    /// Adds a model under the name that topics' configurations use.
+    pub fn model(mut self, name: impl Into<String>, model: impl Model) -> Self {
+        self.models.insert(name.into(), Arc::new(model));
+        self
+    }
+
+    /// Finds models that were not added by name.
+    pub fn models(mut self, resolver: impl ModelResolver) -> Self {
+        self.resolver = Some(Arc::new(resolver));
+        self
+    }
+
+    /// Sets every bound.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Tells the time by this clock instead of the system's.
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Some(Arc::new(clock));
+        self
+    }
+
+    /// Seeds the jitter of restart delays. Give each process another one, or its servers are tried in step with those
+    /// of its siblings.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Checks everything, opens the store and starts the tree. Servers connect in the background: a dead one does not
+    /// delay the start.
+    ///
+    /// # Errors
+    /// Everything that is wrong, at once ([`StartError::Several`] if it is more than one thing); nothing was started.
+    pub async fn start(self) -> Result<Runtime, StartError> {
+        let tokio = tokio::runtime::Handle::try_current().map_err(|_none| StartError::NoTokio)?;
+        let mut wrong = Vec::new();
+        let servers = checked_servers(self.servers, &self.limits, &mut wrong);
+        let functions: BTreeMap<_, _> =
+            self.functions.into_iter().map(|function| (function.definition.name.clone(), function)).collect();
+        let table = match Registry::new(builtins(&functions)) {
+            Ok(registry) => registry.table(),
+            Err(error) => {
+                wrong.push(error.into());
+                Arc::default()
+            }
+        };
+        let store = match open(self.keep).await {
+            Ok(store) => Some(store),
+            Err(error) => {
+                wrong.push(error.into());
+                None
+            }
+        };
+        let store = match (store, wrong.is_empty()) {
+            (Some(store), true) => store,
+            (store, _) => {
+                if let Some(store) = store {
+                    // The other faults are what the caller has to hear about.
+                    let _closed = store.close().await;
+                }
+                return Err(StartError::of(wrong));
+            }
+        };
+        let wiring = Arc::new(Wiring::new(Materials {
+            limits: self.limits,
+            clock: self.clock.unwrap_or_else(|| Arc::new(SystemClock)),
+            store,
+            models: Arc::new(NamedModels(self.models, self.resolver)),
+            functions,
+            table,
+            servers,
+        }));
+        let root = RootArgs { wiring: wiring.clone(), seed: self.seed };
+        let (root, _join) = Actor::spawn(None, RootActor, root)
+            .await
+            .map_err(|error| StartError::Actor { actor: "root".to_owned(), reason: error.to_string() })?;
+        wake_open_topics(&tokio, wiring.clone());
+        Ok(runtime(wiring, root, tokio))
+    }
+}
+
+fn runtime(wiring: Arc<Wiring>, root: ActorRef<Letter<RootMsg>>, tokio: tokio::runtime::Handle) -> Runtime {
+    Runtime(Arc::new(Inner { wiring, root, tokio, life: watch::Sender::new(Life::Running) }))
+}
+
+fn checked_servers(
+    servers: Vec<Server>,
+    limits: &Limits,
+    wrong: &mut Vec<StartError>,
+) -> Vec<server::Reachable> {
+    let mut checked: BTreeMap<ServerId, server::Reachable> = BTreeMap::new();
+    for server in servers {
+        match server.checked(limits) {
+            Ok((definition, connector)) => {
+                let server = definition.id.clone();
+                if checked.insert(server.clone(), (definition, connector)).is_some() {
+                    wrong.push(StartError::DuplicateServer { server });
+                }
+            }
+            Err(error) => wrong.push(error),
+        }
+    }
+    checked.into_values().collect()
+}
+
+async fn open(keep: Keep) -> Result<Arc<dyn Store>, StoreError> {
+    match keep {
+        Keep::Memory => Ok(Arc::new(MemoryStore::new())),
+        #[cfg(feature = "sled")]
+        Keep::Directory(directory) => {
+            Ok(Arc::new(pilothouse_adapters::store::sled::SledStore::open(directory).await?))
+        }
+        Keep::Store(store) => Ok(store),
+    }
+}
+
+/// Topics with an open turn, card or queue are all that a start reads; each recovers by itself.
+fn wake_open_topics(tokio: &tokio::runtime::Handle, wiring: Arc<Wiring>) {
+    let tasks = wiring.topics.slot.tasks();
+    let woken = wiring.clone();
+    let wake = async move {
+        let mut after = None;
+        loop {
+            let page = match woken.store.scan(Keyspace::Open, Vec::new(), after.take(), OPEN_PAGE).await {
+                Ok(page) => page,
+                Err(error) => {
+                    tracing::error!(target: "pilothouse", %error, "the list of open topics could not be read");
+                    return;
+                }
+            };
+            let full = page.len() == OPEN_PAGE;
+            for (key, topic) in page {
+                after = Some(key);
+                let Ok(topic) =
+                    String::from_utf8(topic).map_err(drop).and_then(|t| TopicId::new(t).map_err(drop))
+                else {
+                    continue;
+                };
+                if let Err(error) = woken.topics.slot.ask(|reply| TopicsMsg::Open { topic, reply }).await {
+                    tracing::warn!(target: "pilothouse", %error, "an open topic was not woken");
+                }
+            }
+            if !full {
+                return;
+            }
+        }
+    };
+    let _entered = tokio.enter();
+    tasks.spawn(wake);
+}

@@ -1,0 +1,191 @@
+//! A server as an embedder writes it down.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pilothouse_adapters::server::Connector;
+use pilothouse_messages::error::StartError;
+use pilothouse_messages::id::{IdError, ServerId, TenantId};
+use pilothouse_messages::limits::Limits;
+use pilothouse_messages::secret::Secret;
+use pilothouse_messages::server::{ServerDefinition, Transport};
+use pilothouse_messages::tool::Effect;
+
+/// A definition with the way to reach it.
+pub(super) type Reachable = (ServerDefinition, Arc<dyn Connector>);
+
+/// One MCP server, as a builder is given it. Nothing is checked before the start, which reports everything at once.
+///
+/// ```
+/// use pilothouse_supervision::Server;
+/// use pilothouse_messages::tool::Effect;
+///
+/// let files = Server::stdio("files", "mcp-server-filesystem").arg("/srv/data").effect("read_file", Effect::Reads);
+/// ```
+#[derive(Clone)]
+#[must_use = "hand it to a builder"]
+pub struct Server {
+    definition: Result<ServerDefinition, (String, IdError)>,
+    reach: Reach,
+}
+
+#[derive(Clone)]
+enum Reach {
+    #[cfg(feature = "mcp")]
+    Stdio,
+    Connector(Arc<dyn Connector>),
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.definition.fmt(f)
+    }
+}
+
+impl Server {
+    /// A child process that speaks MCP on its standard streams. The program is searched in `PATH`; it gets a safe base
+    /// list of variables and those of [`env`](Self::env), never the whole environment.
+    #[cfg(feature = "mcp")]
+    pub fn stdio(id: impl Into<String>, command: impl Into<String>) -> Self {
+        let transport = Transport::Stdio {
+            command: command.into(),
+            args: Vec::new(),
+            env: Default::default(),
+            cwd: None,
+        };
+        Self::new(id, transport, Reach::Stdio)
+    }
+
+    /// A server in this process, over a pair of pipes.
+    #[cfg(feature = "mcp")]
+    pub fn in_memory(
+        id: impl Into<String>,
+        server: Arc<dyn pilothouse_adapters::mcp::InMemoryServer>,
+    ) -> Self {
+        let connector = Arc::new(pilothouse_adapters::mcp::PipeConnector::new(server));
+        Self::with_connector(id, "in-memory", connector)
+    }
+
+    /// A server that is reached in the embedder's own way; another `label` is another definition.
+    pub fn with_connector(
+        id: impl Into<String>,
+        label: impl Into<String>,
+        connector: Arc<dyn Connector>,
+    ) -> Self {
+        Self::new(id, Transport::InMemory { label: label.into() }, Reach::Connector(connector))
+    }
+
+    fn new(id: impl Into<String>, transport: Transport, reach: Reach) -> Self {
+        let id = id.into();
+        let definition = match ServerId::new(id.clone()) {
+            Ok(id) => Ok(ServerDefinition::new(id, transport)),
+            Err(error) => Err((id, error)),
+        };
+        Self { definition, reach }
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut ServerDefinition)) -> Self {
+        if let Ok(definition) = &mut self.definition {
+            change(definition);
+        }
+        self
+    }
+
+    /// What people see; the id if it is not said.
+    pub fn name(self, name: impl Into<String>) -> Self {
+        let name = name.into();
+        self.with(|definition| definition.name = name)
+    }
+
+    /// Gives it to one tenant; without this it is everybody's.
+    pub fn tenant(self, tenant: TenantId) -> Self {
+        self.with(|definition| definition.tenant = Some(tenant))
+    }
+
+    /// Adds an argument (stdio).
+    pub fn arg(self, arg: impl Into<String>) -> Self {
+        let arg = arg.into();
+        self.with(|definition| match &mut definition.transport {
+            Transport::Stdio { args, .. } => args.push(arg),
+            Transport::InMemory { .. } => {}
+        })
+    }
+
+    /// Adds arguments (stdio).
+    pub fn args<A: Into<String>>(self, args: impl IntoIterator<Item = A>) -> Self {
+        args.into_iter().fold(self, |server, arg| server.arg(arg))
+    }
+
+    /// Sets a variable of its environment (stdio); the value never reaches a log or a view.
+    pub fn env(self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        let (name, value) = (name.into(), Secret::new(value));
+        self.with(|definition| match &mut definition.transport {
+            Transport::Stdio { env, .. } => {
+                env.insert(name, value);
+            }
+            Transport::InMemory { .. } => {}
+        })
+    }
+
+    /// Sets its working directory (stdio).
+    pub fn cwd(self, directory: impl Into<PathBuf>) -> Self {
+        let directory = directory.into();
+        self.with(|definition| match &mut definition.transport {
+            Transport::Stdio { cwd, .. } => *cwd = Some(directory),
+            Transport::InMemory { .. } => {}
+        })
+    }
+
+    /// Believes its annotations (`readOnlyHint` …). Without this every tool whose effect is not stated asks.
+    pub fn trust_annotations(self) -> Self {
+        self.with(|definition| definition.trust_annotations = true)
+    }
+
+    /// States the effect of one tool, by the name that the server gives it.
+    pub fn effect(self, tool: impl Into<String>, effect: Effect) -> Self {
+        let tool = tool.into();
+        self.with(|definition| {
+            definition.effects.insert(tool, effect);
+        })
+    }
+
+    /// Makes one tool ask always.
+    pub fn force_prompt(self, tool: impl Into<String>) -> Self {
+        let tool = tool.into();
+        self.with(|definition| definition.force_prompt.push(tool))
+    }
+
+    /// Hides one tool.
+    pub fn hide(self, tool: impl Into<String>) -> Self {
+        let tool = tool.into();
+        self.with(|definition| definition.disabled.push(tool))
+    }
+
+    /// Defines it, but does not run it until it is enabled.
+    pub fn disabled(self) -> Self {
+        self.with(|definition| definition.enabled = false)
+    }
+
+    /// Its own deadline from start to handshake.
+    pub fn connect_timeout(self, within: Duration) -> Self {
+        self.with(|definition| definition.connect_timeout = Some(within))
+    }
+
+    /// Its own deadline for a call.
+    pub fn call_timeout(self, within: Duration) -> Self {
+        self.with(|definition| definition.call_timeout = Some(within))
+    }
+
+    /// The definition with its connector, if it is one.
+    pub(super) fn checked(self, limits: &Limits) -> Result<Reachable, StartError> {
+        let definition = self.definition.map_err(|(text, source)| StartError::Id { text, source })?;
+        let connector: Arc<dyn Connector> = match self.reach {
+            #[cfg(feature = "mcp")]
+            Reach::Stdio => Arc::new(pilothouse_adapters::mcp::StdioConnector::new(&definition, limits)),
+            Reach::Connector(connector) => connector,
+        };
+        let _bounds_of_stdio_only = limits;
+        Ok((definition, connector))
+    }
+}

@@ -1,0 +1,148 @@
+//! The runtime, as its embedder holds it.
+
+use std::sync::Arc;
+
+use pilothouse_actors::bus::RuntimeEvents;
+use pilothouse_actors::topics::TopicsMsg;
+use pilothouse_adapters::store::Keyspace;
+use pilothouse_adapters::store::log::topic_prefix;
+use pilothouse_messages::approval::{Card, DecideAnswer, Decision};
+use pilothouse_messages::error::{DecideError, ServerError, TopicError};
+use pilothouse_messages::id::{ApprovalId, ServerId, TopicId};
+use pilothouse_messages::topic::{TopicCommand, TopicConfig};
+use pilothouse_messages::tree::TreeNode;
+
+use crate::approvals;
+use crate::builder::Builder;
+use crate::inner::Inner;
+use crate::server::ServerHandle;
+use crate::stop::Shutdown;
+use crate::topic::Topic;
+use crate::tree;
+
+/// A running Pilothouse. Cheap to clone; when the last clone and the last handle are dropped it shuts down in the
+/// background.
+#[derive(Clone)]
+pub struct Runtime(pub(crate) Arc<Inner>);
+
+impl std::fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Runtime")
+    }
+}
+
+impl Runtime {
+    /// Begins a runtime.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Opens a topic: creates it, or opens the stored one with this configuration. Open turns and queued messages of
+    /// an earlier process have been recovered when this returns.
+    ///
+    /// # Errors
+    /// [`TopicError::Id`], [`TopicError::UnknownModel`], a rejection (another tenant's topic), or that the topic could
+    /// not be asked.
+    pub async fn open_topic(
+        &self,
+        topic: impl Into<String>,
+        config: TopicConfig,
+    ) -> Result<Topic, TopicError> {
+        let topic = topic_id(topic)?;
+        if self.0.wiring.models.resolve(&config.model).is_none() {
+            return Err(TopicError::UnknownModel { model: config.model });
+        }
+        let topic = self.session(topic).await?;
+        topic.command(TopicCommand::Open { config }).await?;
+        Ok(topic)
+    }
+
+    /// A topic that was opened before, in this process or an earlier one.
+    ///
+    /// # Errors
+    /// [`TopicError::Unknown`] if there is no such topic.
+    pub async fn topic(&self, topic: impl Into<String>) -> Result<Topic, TopicError> {
+        let topic = topic_id(topic)?;
+        if self.0.wiring.topics.place(&topic).is_none() && !self.is_stored(&topic).await? {
+            return Err(TopicError::Unknown { topic });
+        }
+        self.session(topic).await
+    }
+
+    async fn is_stored(&self, topic: &TopicId) -> Result<bool, TopicError> {
+        let head = self.0.wiring.store.get(Keyspace::Head, topic_prefix(topic)).await;
+        let head = head.map_err(|error| TopicError::Ask(error.into()))?;
+        Ok(head.is_some())
+    }
+
+    async fn session(&self, topic: TopicId) -> Result<Topic, TopicError> {
+        let place = match self.0.wiring.topics.place(&topic) {
+            Some(place) if !matches!(place.slot.presence(), pilothouse_actors::slot::Presence::Parked(_)) => {
+                place
+            }
+            Some(_) | None => self.0.wiring.topics.slot.ask(|reply| TopicsMsg::Open { topic, reply }).await?,
+        };
+        Ok(Topic::new(place, self.0.clone()))
+    }
+
+    /// The cards that wait for a person, from a snapshot; never waits.
+    pub fn approvals(&self) -> Vec<Card> {
+        self.0.wiring.approval.open.load().as_ref().clone()
+    }
+
+    /// Decides about a card. The first decision wins; the answer is durable when it is given.
+    ///
+    /// # Errors
+    /// That the ledger could not be asked, or could not record it.
+    ///
+    /// # Cancel safety
+    /// Dropping the future forgets the answer; the decision may have been recorded. Deciding again tells.
+    pub async fn decide(
+        &self,
+        approval: ApprovalId,
+        decision: Decision,
+    ) -> Result<DecideAnswer, DecideError> {
+        approvals::decide(&self.0.wiring, approval, decision).await
+    }
+
+    /// One server.
+    ///
+    /// # Errors
+    /// [`ServerError::Unknown`] if no server has this id.
+    pub fn server(&self, server: &ServerId) -> Result<ServerHandle, ServerError> {
+        match self.0.wiring.servers.place(server) {
+            Some(place) => Ok(ServerHandle::new(place, self.0.clone())),
+            None => Err(ServerError::Unknown { server: server.clone() }),
+        }
+    }
+
+    /// Every server, in the order of their ids.
+    pub fn servers(&self) -> Vec<ServerHandle> {
+        let places = self.0.wiring.servers.places.load();
+        places.values().map(|place| ServerHandle::new(place.clone(), self.0.clone())).collect()
+    }
+
+    /// The supervision tree as it is, from snapshots; never waits.
+    pub fn tree(&self) -> TreeNode {
+        tree::picture(&self.0.wiring)
+    }
+
+    /// Listens to the runtime's own events from now on: servers, listings, restarts.
+    pub fn events(&self) -> RuntimeEvents {
+        self.0.wiring.events.subscribe()
+    }
+
+    /// Shuts down in order: turns record their end, processes end and are reaped, decisions are answered, the store is
+    /// synced. Returns within `limits.stop`. Calling it again waits for the same end.
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not stop the shutdown.
+    pub async fn shutdown(&self) -> Shutdown {
+        self.0.shutdown().await
+    }
+}
+
+fn topic_id(topic: impl Into<String>) -> Result<TopicId, TopicError> {
+    let text = topic.into();
+    TopicId::new(text.clone()).map_err(|source| TopicError::Id { text, source })
+}

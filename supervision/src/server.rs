@@ -1,0 +1,155 @@
+//! A server, as its embedder holds it.
+
+use std::sync::Arc;
+
+use pilothouse_actors::call::{self, CallOrder, WhenFull};
+use pilothouse_actors::catalog::CatalogMsg;
+use pilothouse_actors::servers::{Power, ServersMsg};
+use pilothouse_actors::slot::Reply;
+use pilothouse_actors::wiring::ServerPlace;
+use pilothouse_messages::call::{CallOutcome, CallResult};
+use pilothouse_messages::connection::ConnectionRejection;
+use pilothouse_messages::error::ServerError;
+use pilothouse_messages::id::{Revision, ServerId};
+use pilothouse_messages::json::JsonText;
+use pilothouse_messages::listing::{ListingState, ListingView};
+use pilothouse_messages::server::ServerView;
+use pilothouse_messages::topic::{PermissionMode, Resolution};
+use pilothouse_rules::gate::{Need, need};
+use pilothouse_rules::registry::Scope;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::inner::Inner;
+
+/// A handle on one server. Cheap to clone; outlives every connection.
+#[derive(Clone)]
+pub struct ServerHandle {
+    place: Arc<ServerPlace>,
+    inner: Arc<Inner>,
+}
+
+impl std::fmt::Debug for ServerHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("ServerHandle").field(self.id()).finish()
+    }
+}
+
+impl ServerHandle {
+    pub(crate) fn new(place: Arc<ServerPlace>, inner: Arc<Inner>) -> Self {
+        Self { place, inner }
+    }
+
+    /// Which server.
+    pub fn id(&self) -> &ServerId {
+        &self.place.definition.id
+    }
+
+    /// Its tools, from a snapshot; never waits and never connects. The first look at a cold server has it listed once,
+    /// in the background.
+    pub fn list(&self) -> ListingView {
+        match self.inner.wiring.catalog.read(self.id()) {
+            Some(place) => place.view.clone(),
+            None => ListingView::new(self.id().clone(), ListingState::Cold, None),
+        }
+    }
+
+    /// Lists the server's tools now and waits for the end of it; joins a refresh that is under way.
+    ///
+    /// # Errors
+    /// [`ServerError::Refresh`] with the reason; the last known good listing stays, marked stale.
+    pub async fn refresh(&self) -> Result<Revision, ServerError> {
+        let server = self.id().clone();
+        let bound = self.inner.wiring.limits.connect + self.inner.wiring.limits.listing;
+        let slot = &self.inner.wiring.catalog.slot;
+        let refreshed =
+            slot.ask_within(bound, |reply| CatalogMsg::Refresh { server: server.clone(), reply }).await?;
+        refreshed.map_err(|reason| ServerError::Refresh { server, reason })
+    }
+
+    /// Ends the connection and starts a new one; also starts one that was parked as failed.
+    ///
+    /// # Errors
+    /// That it is switched off, or that its supervisor could not be asked.
+    pub async fn restart(&self) -> Result<(), ServerError> {
+        let server = self.id().clone();
+        self.told(|reply| ServersMsg::Restart { server, reply }).await
+    }
+
+    /// Switches the server on.
+    ///
+    /// # Errors
+    /// That its supervisor could not be asked.
+    pub async fn enable(&self) -> Result<(), ServerError> {
+        let server = self.id().clone();
+        self.told(|reply| ServersMsg::Switch { server, to: Power::On, reply }).await
+    }
+
+    /// Switches the server off: its connection ends, its listing stays.
+    ///
+    /// # Errors
+    /// That its supervisor could not be asked.
+    pub async fn disable(&self) -> Result<(), ServerError> {
+        let server = self.id().clone();
+        self.told(|reply| ServersMsg::Switch { server, to: Power::Off, reply }).await
+    }
+
+    async fn told(
+        &self,
+        message: impl FnOnce(Reply<Result<(), ConnectionRejection>>) -> ServersMsg,
+    ) -> Result<(), ServerError> {
+        let server = self.id().clone();
+        let told = self.inner.wiring.servers.slot.ask(message).await?;
+        told.map_err(|rejection| ServerError::Refused { server, rejection })
+    }
+
+    /// The server as it is, from snapshots; never waits.
+    pub fn view(&self) -> ServerView {
+        self.place.view(&self.inner.wiring.catalog)
+    }
+
+    /// Calls a tool by the name that the server gave it, outside any turn. The same gate applies: a tool that needs a
+    /// person is `Denied`, since only a turn can ask one. A full server is `Unavailable` at once.
+    ///
+    /// # Cancel safety
+    /// Dropping the future tells the server to cancel.
+    pub async fn call(&self, tool: &str, arguments: &Value) -> CallResult {
+        let wiring = &self.inner.wiring;
+        let table = wiring.registry.table.load();
+        let Some(entry) = table.by_source(self.id(), tool) else {
+            let known = self.list().listing.is_some();
+            let words = format!("\"{}\" offers no tool \"{tool}\"", self.id());
+            return if known {
+                CallResult::said(CallOutcome::Rejected, words)
+            } else {
+                CallResult::unavailable(format!("{words}: it has not been listed yet"), None)
+            };
+        };
+        let scope = Scope::new(self.place.definition.tenant.clone().unwrap_or_default(), None, None);
+        let tool = match table.resolve(&entry.name, &arguments.to_string(), &scope) {
+            Resolution::Tool(tool) => *tool,
+            Resolution::Refused(words) => return CallResult::said(CallOutcome::Rejected, words),
+        };
+        match need(&tool, PermissionMode::Default) {
+            Need::Run(_) => {}
+            Need::Ask(reason) => {
+                let words =
+                    format!("{reason}: call it in a topic, or state its effect in the server's definition");
+                return CallResult::said(CallOutcome::Denied, words);
+            }
+        }
+        // Dropping this future drops the token's guard, and with it the call.
+        let cancel = CancellationToken::new();
+        let _guard = cancel.clone().drop_guard();
+        let order = CallOrder {
+            tool,
+            arguments: JsonText::from(arguments),
+            topic: None,
+            call: None,
+            idempotency_key: None,
+            when_full: WhenFull::Busy,
+            cancel,
+        };
+        call::run(wiring, order, || {}).await
+    }
+}

@@ -1,0 +1,140 @@
+//! A topic, as its embedder holds it.
+
+use std::sync::Arc;
+
+use pilothouse_actors::hub::Subscription;
+use pilothouse_actors::session::{SessionMsg, surface_now};
+use pilothouse_actors::wiring::TopicPlace;
+use pilothouse_messages::error::{AskError, TopicError};
+use pilothouse_messages::id::{MessageId, TopicId, TurnId};
+use pilothouse_messages::tool::SurfaceView;
+use pilothouse_messages::topic::{ConfigPatch, Receipt, TopicAnswer, TopicCommand, TopicView};
+
+use crate::inner::Inner;
+
+/// A handle on one topic. Cheap to clone; outlives every restart of its session.
+#[derive(Clone)]
+pub struct Topic {
+    place: Arc<TopicPlace>,
+    inner: Arc<Inner>,
+}
+
+/// A message that was taken: it is durable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sent {
+    /// Its id within the topic.
+    pub message: MessageId,
+    /// Where it is.
+    pub receipt: Receipt,
+}
+
+impl std::fmt::Debug for Topic {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Topic").field(&self.place.topic).finish()
+    }
+}
+
+impl Topic {
+    pub(crate) fn new(place: Arc<TopicPlace>, inner: Arc<Inner>) -> Self {
+        Self { place, inner }
+    }
+
+    /// Which topic.
+    pub fn id(&self) -> &TopicId {
+        &self.place.topic
+    }
+
+    /// Sends a message. It is durable when this returns: in the turn that it starts, or in the queue of the one that
+    /// runs, which then yields at its next step boundary.
+    ///
+    /// # Errors
+    /// A rejection (empty, queue full), or that the topic could not be asked. Nothing was accepted then, except after
+    /// [`AskError::Interrupted`]: send with a key to be safe.
+    ///
+    /// # Cancel safety
+    /// Dropping the future forgets the answer; the message may have been taken.
+    pub async fn send(&self, text: impl Into<String>) -> Result<Sent, TopicError> {
+        self.sent(text.into(), None).await
+    }
+
+    /// Sends a message under the sender's own key: the same key and text again is the same message, so a send that was
+    /// interrupted can be repeated.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send), and that the key was used for another text.
+    pub async fn send_with_key(
+        &self,
+        text: impl Into<String>,
+        key: impl Into<String>,
+    ) -> Result<Sent, TopicError> {
+        self.sent(text.into(), Some(key.into())).await
+    }
+
+    async fn sent(&self, text: String, key: Option<String>) -> Result<Sent, TopicError> {
+        match self.command(TopicCommand::Send { text, key }).await? {
+            TopicAnswer::Sent { message, receipt } => Ok(Sent { message, receipt }),
+            // A send has no other answer.
+            TopicAnswer::Stopped { .. } | TopicAnswer::Configured { .. } | TopicAnswer::Noted => {
+                Err(TopicError::Ask(AskError::Interrupted))
+            }
+        }
+    }
+
+    /// Ends the open turn as aborted and holds the queue; returns the turn, if one was open. Takes effect at once, with
+    /// any effect hanging.
+    ///
+    /// # Errors
+    /// That the topic could not be asked.
+    pub async fn stop(&self, by: impl Into<String>) -> Result<Option<TurnId>, TopicError> {
+        match self.command(TopicCommand::Stop { by: by.into() }).await? {
+            TopicAnswer::Stopped { turn } => Ok(turn),
+            TopicAnswer::Sent { .. } | TopicAnswer::Configured { .. } | TopicAnswer::Noted => Ok(None),
+        }
+    }
+
+    /// Changes the configuration. `true` if a turn is open, so that it waits for the next one.
+    ///
+    /// # Errors
+    /// [`TopicError::UnknownModel`], or that the topic could not be asked.
+    pub async fn configure(&self, patch: ConfigPatch) -> Result<bool, TopicError> {
+        if let Some(model) = &patch.model
+            && self.inner.wiring.models.resolve(model).is_none()
+        {
+            return Err(TopicError::UnknownModel { model: model.clone() });
+        }
+        match self.command(TopicCommand::Configure { patch }).await? {
+            TopicAnswer::Configured { at_next_turn } => Ok(at_next_turn),
+            TopicAnswer::Sent { .. } | TopicAnswer::Stopped { .. } | TopicAnswer::Noted => Ok(false),
+        }
+    }
+
+    /// The topic as it is, from a snapshot; `None` until its session has loaded it for the first time.
+    pub fn view(&self) -> Option<Arc<TopicView>> {
+        self.place.hub.view()
+    }
+
+    /// Attaches a window: the view at one point of the events, and every event after it. `None` as in
+    /// [`view`](Self::view).
+    pub fn attach(&self) -> Option<Subscription> {
+        self.attach_with(self.inner.wiring.limits.subscriber)
+    }
+
+    /// Attaches a window with room for `buffer` events; a slower one is cut off and told so.
+    pub fn attach_with(&self, buffer: usize) -> Option<Subscription> {
+        self.place.hub.attach(buffer)
+    }
+
+    /// What the topic shows its model: as pinned by its last turn, or as a first turn would pin it now.
+    pub fn surface(&self) -> Option<Arc<SurfaceView>> {
+        if let Some(pinned) = self.place.surface.load_full() {
+            return Some(pinned);
+        }
+        let view = self.view()?;
+        Some(surface_now(&self.inner.wiring, &view.config, self.inner.wiring.clock.now()))
+    }
+
+    pub(crate) async fn command(&self, command: TopicCommand) -> Result<TopicAnswer, TopicError> {
+        let told = self.place.slot.ask(|reply| SessionMsg::Command { command, reply: Some(reply) }).await?;
+        told.map_err(TopicError::Rejected)
+    }
+}

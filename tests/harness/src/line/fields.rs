@@ -1,0 +1,297 @@
+//! The fields of the verbs that do something.
+
+use std::collections::BTreeMap;
+
+use pilothouse_adapters::model::scripted::{Step, ToolRef};
+use pilothouse_messages::approval::Verdict;
+use pilothouse_messages::id::{ServerId, TenantId, TopicId};
+use pilothouse_messages::secret::Secret;
+use pilothouse_messages::tool::Effect;
+use pilothouse_messages::topic::{ConfigPatch, PermissionMode};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
+
+use crate::peer::Script;
+
+/// `server`: a server as the embedder defines it.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerFields {
+    /// Stable, also over renames.
+    pub id: ServerId,
+    /// What people see.
+    pub name: Option<String>,
+    /// How it is reached.
+    pub transport: TransportFields,
+    /// Its connect deadline.
+    pub connect_timeout_ms: Option<u64>,
+    /// Its call deadline.
+    pub call_timeout_ms: Option<u64>,
+    /// Raw names of tools that always ask.
+    #[serde(default)]
+    pub force_prompt: Vec<String>,
+    /// Raw names of tools that are hidden.
+    #[serde(default)]
+    pub disabled: Vec<String>,
+    /// Whether its annotations are believed.
+    #[serde(default)]
+    pub trust_annotations: bool,
+    /// What its tools do, by raw name.
+    #[serde(default)]
+    pub effects: BTreeMap<String, Effect>,
+    /// Whose it is.
+    pub tenant: Option<TenantId>,
+}
+
+/// How a server is reached.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TransportFields {
+    /// A child process.
+    Stdio(StdioFields),
+    /// A scripted server in memory.
+    Peer(Script),
+}
+
+/// A child process.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StdioFields {
+    /// The program.
+    pub command: String,
+    /// Its arguments.
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// Variables that it gets.
+    #[serde(default, deserialize_with = "secrets")]
+    pub env: BTreeMap<String, Secret>,
+}
+
+fn secrets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Secret>, D::Error> {
+    let plain = BTreeMap::<String, String>::deserialize(deserializer)?;
+    Ok(plain.into_iter().map(|(name, value)| (name, Secret::new(value))).collect())
+}
+
+/// `server_restart`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RestartFields {
+    /// Which server.
+    pub id: ServerId,
+}
+
+/// `refresh`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RefreshFields {
+    /// Which server.
+    pub server: ServerId,
+}
+
+/// `topic`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TopicFields {
+    /// Its id.
+    pub topic: TopicId,
+    /// Whose it is.
+    pub tenant: Option<TenantId>,
+    /// Its model.
+    pub model: ModelFields,
+    /// Its settings.
+    #[serde(default)]
+    pub config: ConfigFields,
+}
+
+/// A topic's model.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelFields {
+    /// What it does, step by step.
+    pub script: Vec<Step>,
+}
+
+/// A topic's settings; what is left out has its default.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConfigFields {
+    /// How freely tools run.
+    pub mode: Option<PermissionMode>,
+    /// What becomes of a message that arrives while a turn runs.
+    pub steering: Option<Steering>,
+    /// Steps in one turn.
+    pub max_steps: Option<u32>,
+    /// The servers whose tools it may use.
+    pub servers: Option<Vec<ServerId>>,
+    /// The functions that it may use.
+    pub builtins: Option<Vec<String>>,
+    /// How long a pinned surface lives while idle.
+    pub surface_ttl_ms: Option<u64>,
+    /// How long a card waits for a person.
+    pub approval_ttl_ms: Option<u64>,
+}
+
+impl ConfigFields {
+    /// The same as a change of a configuration.
+    pub fn patch(&self) -> ConfigPatch {
+        ConfigPatch {
+            model: None,
+            mode: self.mode,
+            max_steps: self.max_steps,
+            servers: self.servers.clone(),
+            builtins: self.builtins.clone(),
+            surface_ttl_ms: self.surface_ttl_ms,
+            approval_ttl_ms: self.approval_ttl_ms,
+        }
+    }
+}
+
+/// What becomes of a message that arrives while a turn runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Steering {
+    /// It starts the next turn.
+    Chain,
+}
+
+/// `send`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SendFields {
+    /// To which topic.
+    pub topic: TopicId,
+    /// The message.
+    pub text: String,
+    /// Makes a repeated send harmless.
+    pub key: Option<String>,
+}
+
+/// `stop`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StopFields {
+    /// Which topic.
+    pub topic: TopicId,
+}
+
+/// `decide`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DecideFields {
+    /// Which cards.
+    pub approval: Cards,
+    /// Run it or not.
+    pub decision: Verdict,
+    /// Who decides.
+    pub by: String,
+    /// The digest of the card that was shown, as text: also one that no card has.
+    pub digest: Option<String>,
+    /// How far the decision reaches.
+    pub scope: Option<Scope>,
+    /// Why.
+    pub reason: Option<String>,
+}
+
+/// Which cards a decision is about.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(from = "String")]
+pub enum Cards {
+    /// The last one that was printed.
+    Last,
+    /// All that were printed.
+    All,
+    /// The one of this id, as text: also one that does not exist.
+    Id(String),
+}
+
+impl From<String> for Cards {
+    fn from(text: String) -> Self {
+        match text.as_str() {
+            "last" => Self::Last,
+            "all" => Self::All,
+            _ => Self::Id(text),
+        }
+    }
+}
+
+/// How far a decision reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// This card.
+    Once,
+}
+
+/// `configure`: a topic and any of its settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigureFields {
+    /// Which topic.
+    pub topic: TopicId,
+    /// What changes.
+    pub config: ConfigFields,
+}
+
+/// `attach`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AttachFields {
+    /// To which topic.
+    pub topic: TopicId,
+    /// The subscriber's name.
+    #[serde(rename = "as")]
+    pub name: String,
+    /// Events kept for it.
+    pub buffer: Option<usize>,
+}
+
+/// `detach`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DetachFields {
+    /// From which topic.
+    pub topic: TopicId,
+    /// The subscriber's name.
+    #[serde(rename = "as")]
+    pub name: String,
+}
+
+/// `call`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CallFields {
+    /// Which tool.
+    pub tool: ToolRef,
+    /// The arguments as they are sent, also wrong ones (default: an empty object).
+    #[serde(default = "no_arguments")]
+    pub arguments: Value,
+    /// On behalf of which topic.
+    pub topic: Option<TopicId>,
+}
+
+fn no_arguments() -> Value {
+    Value::Object(Map::new())
+}
+
+/// `list`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListFields {
+    /// Which server.
+    pub server: ServerId,
+}
+
+/// `surface` and `view`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ViewFields {
+    /// Which topic.
+    pub topic: TopicId,
+}
+
+/// `sleep`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SleepFields {
+    /// How long, in milliseconds.
+    pub ms: u64,
+}
