@@ -115,4 +115,11 @@ pub mod docs {
     pub mod guarantees {}
     #[doc = include_str!("../docs/harness.md")]
     pub mod harness {}
+    #[doc = include_str!("../docs/testing.md")]
+    pub mod testing {}
 }
+
+/// The program in the README compiles and runs.
+#[cfg(all(doctest, feature = "mcp"))]
+#[doc = include_str!("../README.md")]
+mod readme {}

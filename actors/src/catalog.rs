@@ -16,11 +16,10 @@ use std::sync::Arc;
 use pilothouse_messages::error::StoreError;
 use pilothouse_messages::id::{Revision, ServerId};
 use pilothouse_messages::listing::{
-    CatalogCommand, CatalogDirective, CatalogEvent, ListingState, ListingView, RefreshCause, RefreshTicket,
+    CatalogCommand, CatalogDirective, CatalogEvent, ListingView, RefreshCause, RefreshTicket,
 };
 use pilothouse_messages::registry::ServerTools;
 use pilothouse_messages::server::ServerDefinition;
-use pilothouse_messages::tree::RuntimeEvent;
 use pilothouse_rules::Decider;
 use pilothouse_rules::catalog::Catalog;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
@@ -303,7 +302,7 @@ impl CatalogShell {
         });
     }
 
-    /// Tells the registry and the subscribers what the readers see now.
+    /// Tells the registry what the readers see now; it tells the subscribers once the tools can be called.
     fn changed(&self, server: &ServerId) {
         let listing = self.wiring.catalog.places.load().get(server).map(|place| place.view.clone());
         let definition = self.wiring.servers.place(server);
@@ -313,7 +312,6 @@ impl CatalogShell {
                 RegistryMsg::Withdraw { server: server.clone() }
             }
         });
-        self.wiring.events.publish(news(server.clone(), listing.as_ref()));
     }
 
     fn answer(&mut self, server: &ServerId, result: &Result<Revision, String>) {
@@ -337,16 +335,3 @@ pub fn offer(definition: &ServerDefinition, listing: ListingView) -> ServerTools
     }
 }
 
-fn news(server: ServerId, view: Option<&ListingView>) -> RuntimeEvent {
-    let reason = view.and_then(|view| match &view.state {
-        ListingState::Stale { reason } => Some(reason.clone()),
-        ListingState::Cold | ListingState::Warm => None,
-    });
-    RuntimeEvent::Listing {
-        server,
-        revision: view.and_then(|view| view.listing.as_ref().map(|listing| listing.revision)),
-        tools: view.map_or(0, |view| view.tools().len()),
-        fresh: view.is_some_and(|view| matches!(view.state, ListingState::Warm)),
-        reason,
-    }
-}

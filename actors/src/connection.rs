@@ -58,7 +58,8 @@ enum Doing {
     Serving(Serving),
     /// Its task closes it.
     Closing(Serving),
-    /// The supervisor was told the end.
+    /// The supervisor was told the end, and stops the actor: ractor tells a supervisor that a child has ended before
+    /// it delivers what the child last said, so one that stopped itself would be taken for a failure.
     Over,
 }
 
@@ -118,9 +119,9 @@ impl Actor for ConnectionActor {
         match letter.body {
             ConnectionMsg::Stop => shell.stop(&myself),
             ConnectionMsg::Own(Own(Report::Connected(serving))) => shell.connected(&myself, serving),
-            ConnectionMsg::Own(Own(Report::NotConnected(reason))) => shell.not_connected(&myself, reason),
-            ConnectionMsg::Own(Own(Report::Ended(reason))) => shell.ended(&myself, reason),
-            ConnectionMsg::Own(Own(Report::Closed)) => shell.closed(&myself),
+            ConnectionMsg::Own(Own(Report::NotConnected(reason))) => shell.not_connected(reason),
+            ConnectionMsg::Own(Own(Report::Ended(reason))) => shell.ended(reason),
+            ConnectionMsg::Own(Own(Report::Closed)) => shell.closed(),
         }
         Ok(())
     }
@@ -132,7 +133,7 @@ impl ConnectionShell {
             Doing::Connecting => {
                 // Drops the connector's future, and with it whatever it had started.
                 self.tasks.cancel();
-                self.finish(myself, EndReason::Closed);
+                self.finish(EndReason::Closed);
             }
             Doing::Serving(serving) => {
                 serving.withdraw();
@@ -177,41 +178,40 @@ impl ConnectionShell {
         });
     }
 
-    fn not_connected(&mut self, myself: &ActorRef<Letter<ConnectionMsg>>, reason: EndReason) {
+    fn not_connected(&mut self, reason: EndReason) {
         match std::mem::replace(&mut self.doing, Doing::Over) {
             Doing::Connecting => {
                 disconnected(&self.args.wiring, &self.args.place, words(&reason));
-                self.finish(myself, reason);
+                self.finish(reason);
             }
             other @ (Doing::Serving(_) | Doing::Closing(_) | Doing::Over) => self.doing = other,
         }
     }
 
-    fn ended(&mut self, myself: &ActorRef<Letter<ConnectionMsg>>, reason: String) {
+    fn ended(&mut self, reason: String) {
         match std::mem::replace(&mut self.doing, Doing::Over) {
             Doing::Serving(serving) => {
                 serving.over(reason.clone());
-                self.finish(myself, EndReason::Failed(reason));
+                self.finish(EndReason::Failed(reason));
             }
             // The process is not reaped before the close has returned.
             other @ (Doing::Connecting | Doing::Closing(_) | Doing::Over) => self.doing = other,
         }
     }
 
-    fn closed(&mut self, myself: &ActorRef<Letter<ConnectionMsg>>) {
+    fn closed(&mut self) {
         match std::mem::replace(&mut self.doing, Doing::Over) {
             Doing::Closing(serving) => {
                 serving.over(words(&EndReason::Closed));
-                self.finish(myself, EndReason::Closed);
+                self.finish(EndReason::Closed);
             }
             other @ (Doing::Connecting | Doing::Serving(_) | Doing::Over) => self.doing = other,
         }
     }
 
-    fn finish(&self, myself: &ActorRef<Letter<ConnectionMsg>>, reason: EndReason) {
+    fn finish(&self, reason: EndReason) {
         let (server, generation) = (self.args.place.definition.id.clone(), self.args.generation);
         self.report(ServersMsg::Ended { server, generation, reason });
-        myself.stop(None);
     }
 
     fn report(&self, message: ServersMsg) {

@@ -15,11 +15,13 @@ use pilothouse_adapters::tool::Function;
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::error::StoreError;
 use pilothouse_messages::id::ServerId;
+use pilothouse_messages::listing::{ListingState, ListingView};
 use pilothouse_messages::registry::{
     Entry, NameRecord, RegistryCommand, RegistryDirective, RegistryEvent, ServerTools,
 };
 use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::tool::ToolSource;
+use pilothouse_messages::tree::RuntimeEvent;
 use pilothouse_rules::Decider;
 use pilothouse_rules::registry::{Registry, ToolTable};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
@@ -188,15 +190,48 @@ impl RegistryShell {
 
     fn perform(&self, released: Vec<Released<Registry>>) {
         for Released { reply: _, picture, directives } in released {
+            if let Some(table) = picture {
+                self.wiring.registry.table.store(table);
+            }
             for directive in directives {
-                match (directive, &picture) {
-                    (RegistryDirective::Publish, Some(table)) => {
-                        self.wiring.registry.table.store(table.clone())
-                    }
-                    (RegistryDirective::Publish, None) => {}
+                match directive {
+                    RegistryDirective::Publish { server, listing } => self.tell(server, listing),
                 }
             }
         }
+    }
+
+    /// Says what a server offers now, after the table shows it: whoever hears it can call its tools.
+    fn tell(&self, server: ServerId, listing: Option<ListingView>) {
+        let news = news(server.clone(), listing.as_ref());
+        let changed = self.wiring.registry.offered.send_if_modified(|offered| {
+            let before = offered.get(&server);
+            // A cold listing is no news of a server that was never heard of.
+            let silent = before == listing.as_ref()
+                || before.is_none() && listing.as_ref().is_none_or(|view| view.listing.is_none());
+            match listing {
+                Some(view) => offered.insert(server, view),
+                None => offered.remove(&server),
+            };
+            !silent
+        });
+        if changed {
+            self.wiring.events.publish(news);
+        }
+    }
+}
+
+fn news(server: ServerId, view: Option<&ListingView>) -> RuntimeEvent {
+    let reason = view.and_then(|view| match &view.state {
+        ListingState::Stale { reason } => Some(reason.clone()),
+        ListingState::Cold | ListingState::Warm => None,
+    });
+    RuntimeEvent::Listing {
+        server,
+        revision: view.and_then(|view| view.listing.as_ref().map(|listing| listing.revision)),
+        tools: view.map_or(0, |view| view.tools().len()),
+        fresh: view.is_some_and(|view| matches!(view.state, ListingState::Warm)),
+        reason,
     }
 }
 

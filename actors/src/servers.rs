@@ -15,7 +15,7 @@ pub enum ServersMsg {
         /// Which connection.
         generation: Generation,
     },
-    /// A connection is over, with all that it had; from its actor, just before that ends.
+    /// A connection is over, with all that it had; from its actor, which the supervisor then stops.
     Ended {
         /// Of which server.
         server: ServerId,

@@ -103,6 +103,7 @@ impl Wiring {
             registry: RegistryPort {
                 slot: Slot::new("registry", bounds),
                 table: ArcSwap::new(materials.table),
+                offered: watch::Sender::default(),
             },
             servers: ServersPort {
                 slot: Slot::new("servers", bounds),
@@ -169,6 +170,18 @@ pub struct RegistryPort {
     pub slot: Slot<RegistryMsg>,
     /// Every tool under its durable name.
     pub table: ArcSwap<ToolTable>,
+    /// The listings that the table shows; written after the table.
+    pub offered: watch::Sender<BTreeMap<ServerId, ListingView>>,
+}
+
+impl RegistryPort {
+    /// Waits until the table shows a listing of this server that fits, and returns it.
+    pub async fn offers(&self, server: &ServerId, fits: impl Fn(&ListingView) -> bool) -> Option<ListingView> {
+        let mut offered = self.offered.subscribe();
+        let found = offered.wait_for(|offered| offered.get(server).is_some_and(&fits)).await;
+        // The sender lives as long as the wiring, so this only ends by finding it.
+        found.ok().and_then(|offered| offered.get(server).cloned())
+    }
 }
 
 /// The servers, seen from outside.

@@ -3,8 +3,9 @@
 use std::io::{IsTerminal, stdout};
 use std::time::Instant;
 
+use pilothouse::id::MessageId;
 use pilothouse::server::{ServerState, ServerView};
-use pilothouse::topic::TopicView;
+use pilothouse::topic::{Receipt, TopicUpdate, TopicView};
 use pilothouse::tree::TreeNode;
 
 pub(crate) struct Timeline {
@@ -28,6 +29,42 @@ impl Timeline {
         self.line("server", &format!("{} is {}{why}", view.server, state(view.state)));
     }
 
+    pub(crate) fn update(&self, update: &TopicUpdate) {
+        match update {
+            TopicUpdate::TurnStarted { turn, .. } => self.line("turn", &format!("{turn} begins")),
+            TopicUpdate::Text { delta, .. } => self.line("model", delta.trim_end()),
+            TopicUpdate::ToolStarted { tool, .. } => self.line("tool", &format!("{} runs", short(tool))),
+            TopicUpdate::ToolFinished { tool, result, .. } => {
+                let outcome = format!("{:?}", result.outcome).to_lowercase();
+                self.line("tool", &format!("{} {outcome}: {}", short(tool), result.text()));
+            }
+            TopicUpdate::ApprovalRequested(card) => {
+                let (label, tool) = (&card.label, card.source.raw_name());
+                self.line("card", &format!("{label} wants to run {tool} with {}", card.arguments));
+            }
+            TopicUpdate::TurnFinished { turn, stop } => {
+                self.line("turn", &format!("{turn} ended: {}", stop.name()));
+            }
+            TopicUpdate::Receipt { message, receipt } => self.receipt(*message, receipt),
+            TopicUpdate::Status(_)
+            | TopicUpdate::StepFinished { .. }
+            | TopicUpdate::ApprovalSettled { .. } => {}
+        }
+    }
+
+    fn receipt(&self, message: MessageId, receipt: &Receipt) {
+        match receipt {
+            Receipt::Accepted { .. } => {}
+            Receipt::Queued { position } => {
+                self.line("message", &format!("{message} is durable, and number {position} in the queue"));
+            }
+            Receipt::Answered { turn } => {
+                self.line("message", &format!("{message} was answered by turn {turn}"))
+            }
+            Receipt::Held { reason } => self.line("message", &format!("{message} is held: {reason:?}")),
+        }
+    }
+
     pub(crate) fn history(&self, view: &TopicView) {
         for turn in &view.turns {
             for message in &turn.messages {
@@ -45,6 +82,11 @@ impl Timeline {
         println!("\n{}", root.name);
         branch(&root.children, "");
     }
+}
+
+/// A wire name without the digits that make it unique.
+fn short(tool: &str) -> &str {
+    tool.rsplit_once('_').map_or(tool, |(readable, _digits)| readable)
 }
 
 fn branch(children: &[TreeNode], indent: &str) {

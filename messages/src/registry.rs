@@ -111,10 +111,15 @@ pub struct NameRecord {
 }
 
 /// What the registry wants done, once its names are durable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RegistryDirective {
-    /// Publish the table as it is after this batch.
-    Publish,
+    /// Publish the table as it is after this batch, then say that the server's tools can be called.
+    Publish {
+        /// The server whose tools changed.
+        server: ServerId,
+        /// Its listing; `None` if the server is gone.
+        listing: Option<ListingView>,
+    },
 }
 
 /// Why the registry refuses a function of the embedder.

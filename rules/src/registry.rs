@@ -160,14 +160,17 @@ impl Decider for Registry {
         _now: Timestamp,
         command: &RegistryCommand,
     ) -> Result<Decision<RegistryEvent, RegistryDirective, ()>, Infallible> {
-        let events = match command {
+        let (events, server, listing) = match command {
             RegistryCommand::Offer(tools) => {
                 let named = self.first_names(tools).into_iter().map(RegistryEvent::Named);
-                named.chain([RegistryEvent::Offered(tools.clone())]).collect()
+                let events = named.chain([RegistryEvent::Offered(tools.clone())]).collect();
+                (events, tools.server.clone(), Some(tools.listing.clone()))
             }
-            RegistryCommand::Withdraw { server } => vec![RegistryEvent::Withdrawn { server: server.clone() }],
+            RegistryCommand::Withdraw { server } => {
+                (vec![RegistryEvent::Withdrawn { server: server.clone() }], server.clone(), None)
+            }
         };
-        Ok(Decision { answer: (), events, directives: vec![RegistryDirective::Publish] })
+        Ok(Decision { answer: (), events, directives: vec![RegistryDirective::Publish { server, listing }] })
     }
 
     fn apply(&mut self, event: &RegistryEvent) {
@@ -187,7 +190,7 @@ impl Decider for Registry {
     }
 
     fn resume(&self) -> Vec<RegistryDirective> {
-        vec![RegistryDirective::Publish]
+        Vec::new()
     }
 }
 

@@ -1,6 +1,7 @@
 //! The runtime, as its embedder holds it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pilothouse_actors::bus::RuntimeEvents;
 use pilothouse_actors::topics::TopicsMsg;
@@ -120,6 +121,21 @@ impl Runtime {
     pub fn servers(&self) -> Vec<ServerHandle> {
         let places = self.0.wiring.servers.places.load();
         places.values().map(|place| ServerHandle::new(place.clone(), self.0.clone())).collect()
+    }
+
+    /// Waits until every enabled server has answered in this process, at most `within`: for embedders who want first
+    /// listings before the first turn. Nothing else ever waits for a server.
+    ///
+    /// # Cancel safety
+    /// Safe: it only looks.
+    pub async fn warm(&self, within: Duration) {
+        let all = async {
+            for server in self.servers().into_iter().filter(ServerHandle::is_enabled) {
+                server.warm(within).await;
+            }
+        };
+        // Those that have not answered stay cold.
+        let _elapsed = tokio::time::timeout(within, all).await;
     }
 
     /// The supervision tree as it is, from snapshots; never waits.

@@ -1,6 +1,7 @@
 //! A server, as its embedder holds it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pilothouse_actors::call::{self, CallOrder, WhenFull};
 use pilothouse_actors::catalog::CatalogMsg;
@@ -13,7 +14,7 @@ use pilothouse_messages::error::ServerError;
 use pilothouse_messages::id::{Revision, ServerId};
 use pilothouse_messages::json::JsonText;
 use pilothouse_messages::listing::{ListingState, ListingView};
-use pilothouse_messages::server::ServerView;
+use pilothouse_messages::server::{ServerState, ServerView};
 use pilothouse_messages::topic::{PermissionMode, Resolution};
 use pilothouse_rules::gate::{Need, need};
 use pilothouse_rules::registry::Scope;
@@ -64,7 +65,32 @@ impl ServerHandle {
         let slot = &self.inner.wiring.catalog.slot;
         let refreshed =
             slot.ask_within(bound, |reply| CatalogMsg::Refresh { server: server.clone(), reply }).await?;
-        refreshed.map_err(|reason| ServerError::Refresh { server, reason })
+        let revision =
+            refreshed.map_err(|reason| ServerError::Refresh { server: server.clone(), reason })?;
+        // The catalog knows it first; the caller wants to call it.
+        let callable =
+            |view: &ListingView| view.listing.as_ref().is_some_and(|listing| listing.revision >= revision);
+        let shown = self.inner.wiring.registry.offers(&server, callable);
+        match tokio::time::timeout(self.inner.wiring.limits.actor_absent, shown).await {
+            Ok(_view) => Ok(revision),
+            Err(_elapsed) => {
+                let reason = "the registry did not take them in time".to_owned();
+                Err(ServerError::Refresh { server, reason })
+            }
+        }
+    }
+
+    /// Waits until the server has answered in this process and its tools can be called, at most `within`; returns
+    /// what there is then.
+    ///
+    /// # Cancel safety
+    /// Safe: it only looks.
+    pub async fn warm(&self, within: Duration) -> ListingView {
+        let fresh = |view: &ListingView| matches!(view.state, ListingState::Warm);
+        match tokio::time::timeout(within, self.inner.wiring.registry.offers(self.id(), fresh)).await {
+            Ok(Some(view)) => view,
+            Ok(None) | Err(_) => self.list(),
+        }
     }
 
     /// Ends the connection and starts a new one; also starts one that was parked as failed.
@@ -101,6 +127,11 @@ impl ServerHandle {
         let server = self.id().clone();
         let told = self.inner.wiring.servers.slot.ask(message).await?;
         told.map_err(|rejection| ServerError::Refused { server, rejection })
+    }
+
+    /// Whether the server is to run; also while it is down.
+    pub fn is_enabled(&self) -> bool {
+        self.place.phase.load().state != ServerState::Stopped
     }
 
     /// The server as it is, from snapshots; never waits.

@@ -13,9 +13,8 @@ pub(crate) fn installed(program: &str) -> Option<PathBuf> {
     let chosen =
         std::env::var_os("PILOTHOUSE_WORLD").map(|world| PathBuf::from(world).join("node_modules/.bin"));
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = chosen.into_iter().chain(std::env::split_paths(&path)).map(|place| place.join(program));
-    let found =
-        found.into_iter().find(|file| file.is_file()).and_then(|file| file.canonicalize().ok().map(|_| file));
+    let mut places = chosen.into_iter().chain(std::env::split_paths(&path));
+    let found = places.find_map(|place| Some(place.join(program)).filter(|file| file.is_file()));
     let required = std::env::var("PILOTHOUSE_WORLD_REQUIRED").is_ok_and(|required| required == "1");
     assert!(found.is_some() || !required, "{program} is required and is not installed");
     if found.is_none() {

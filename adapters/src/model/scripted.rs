@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -25,9 +25,6 @@ pub const REQUESTS_KEPT: usize = 64;
 
 /// Characters of one piece of text, about; words stay whole if they fit.
 const CHUNK_CHARS: usize = 24;
-
-/// Finds the wire name of a server's tool by server id and raw tool name.
-pub type WireNames = Arc<dyn Fn(&str, &str) -> Option<String> + Send + Sync>;
 
 /// What the model does in one step. Everything may be left out: an empty step finishes without a word.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -117,7 +114,6 @@ pub struct ScriptedError {
 pub struct ScriptedModel {
     steps: Vec<Step>,
     next: AtomicUsize,
-    names: Option<WireNames>,
     requests: Mutex<VecDeque<ModelRequest>>,
 }
 
@@ -125,15 +121,7 @@ impl ScriptedModel {
     /// A model that plays these steps. A call by server is found among the tools that the request shows; one that is
     /// not shown goes out under its raw name, so that the runtime answers that there is no such tool.
     pub fn new(steps: Vec<Step>) -> Self {
-        Self { steps, next: AtomicUsize::new(0), names: None, requests: Mutex::default() }
-    }
-
-    /// Looks wire names up here, at the time of each run. A tool that is not found is called by its raw name, so
-    /// that whoever runs the calls answers that there is no such tool.
-    #[must_use]
-    pub fn with_names(mut self, names: WireNames) -> Self {
-        self.names = Some(names);
-        self
+        Self { steps, next: AtomicUsize::new(0), requests: Mutex::default() }
     }
 
     /// What the model was sent, oldest first: the last [`REQUESTS_KEPT`] requests.
@@ -156,8 +144,7 @@ impl ScriptedModel {
             ToolRef::Of(ServerTool { server, tool }) => {
                 let identity = identity_digits(server, tool);
                 let shown = surface.tools.iter().find(|shown| shown.name.ends_with(&identity));
-                let shown = shown.map(|shown| shown.name.clone());
-                shown.or_else(|| self.names.as_ref()?(server, tool)).unwrap_or_else(|| tool.clone())
+                shown.map_or_else(|| tool.clone(), |shown| shown.name.clone())
             }
         }
     }

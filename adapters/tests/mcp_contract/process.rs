@@ -80,23 +80,46 @@ async fn a_close_that_nobody_waits_for_goes_on() {
     assert_eq!(link.ended().await, "closed");
 }
 
-#[tokio::test]
-async fn grandchildren_die_with_their_group() {
+/// The script, with a child of its own that outlives it.
+fn with_grandchild() -> (StdioConnector, Grandchild) {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("pid");
-    let preparation = format!("sleep 1000 & echo $! > {};", file.display());
-    let grandchild = || std::fs::read_to_string(&file).unwrap().trim().parse().unwrap();
+    let connector = prepared("plain", &format!("sleep 1000 & echo $! > {};", file.display()));
+    (connector, Grandchild { file, _directory: directory })
+}
 
-    let connector = prepared("plain", &preparation);
+struct Grandchild {
+    file: PathBuf,
+    _directory: tempfile::TempDir,
+}
+
+impl Grandchild {
+    /// The one of the last connection.
+    fn pid(&self) -> u32 {
+        std::fs::read_to_string(&self.file).unwrap().trim().parse().unwrap()
+    }
+}
+
+/// A shell that greets as a server and goes on with these commands.
+fn shell(commands: &str) -> StdioConnector {
+    let greeting = json!({"jsonrpc": "2.0", "id": 0, "result": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "sh", "version": "1"},
+    }});
+    child("sh", &["-c", &format!("read line; echo '{greeting}'; read line; {commands}")], "")
+}
+
+#[tokio::test]
+async fn grandchildren_die_with_their_group() {
+    let (connector, grandchild) = with_grandchild();
     let (link, _noticed) = open(&connector).await;
-    let (leader, child) = (pid(&*link).await, grandchild());
+    let (leader, child) = (pid(&*link).await, grandchild.pid());
     assert!(!runs_no_more(child));
     link.kill();
     assert_eq!(call(&*link, "echo", json!({})).await, ended("killed"));
     becomes("the group is gone", || is_gone(leader) && runs_no_more(child)).await;
 
     let (link, _noticed) = open(&connector).await;
-    let (leader, child) = (pid(&*link).await, grandchild());
+    let (leader, child) = (pid(&*link).await, grandchild.pid());
     link.close(Duration::from_secs(3)).await;
     assert!(
         is_gone(leader) && runs_no_more(child),
@@ -104,7 +127,7 @@ async fn grandchildren_die_with_their_group() {
     );
 
     let (link, _noticed) = open(&connector).await;
-    let (leader, child) = (pid(&*link).await, grandchild());
+    let (leader, child) = (pid(&*link).await, grandchild.pid());
     assert_eq!(text(&*link, "answers and dies").await, "last answer");
     assert_eq!(link.ended().await, "exited with status 0");
     assert!(
@@ -115,16 +138,10 @@ async fn grandchildren_die_with_their_group() {
 
 #[tokio::test]
 async fn a_process_that_closes_its_output_but_lives_is_killed() {
-    let greeting = json!({"jsonrpc": "2.0", "id": 0, "result": {
-        "protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "sh", "version": "1"},
-    }});
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("pid");
-    let script = format!(
-        "echo $$ > {}; read a; echo '{greeting}'; read b; read c; echo closing >&2; exec >&-; sleep 1000",
-        file.display()
-    );
-    let (link, _noticed) = open(&child("sh", &["-c", &script], "")).await;
+    let closes = format!("echo $$ > {}; read line; echo closing >&2; exec >&-; sleep 1000", file.display());
+    let (link, _noticed) = open(&shell(&closes)).await;
     let start = Instant::now();
     assert_eq!(call(&*link, "hangs", json!({})).await, ended("closed its output; its last words: closing"));
     assert!(start.elapsed() < Duration::from_millis(500), "{:?}", start.elapsed());
@@ -170,24 +187,35 @@ async fn a_process_gets_the_base_list_and_what_is_declared() {
 #[test]
 fn a_connection_may_be_dropped_anywhere() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (connector, grandchild) = with_grandchild();
     let start = || {
         runtime.block_on(async {
-            let (link, _noticed) = open(&outside("plain")).await;
+            let (link, _noticed) = open(&connector).await;
             let pid = pid(&*link).await;
-            (link, pid)
+            (link, pid, grandchild.pid())
         })
     };
-    let (while_it_runs, first) = start();
+    let (while_it_runs, leader, child) = start();
     std::thread::spawn(move || drop(while_it_runs)).join().unwrap();
-    runtime.block_on(becomes("the process is gone", || is_gone(first)));
+    runtime.block_on(becomes("the group is gone", || is_gone(leader) && runs_no_more(child)));
 
-    let (outlives, second) = start();
+    let (outlives, leader, child) = start();
     drop(runtime);
     let dropped = Instant::now();
-    while !runs_no_more(second) {
-        assert!(dropped.elapsed() < Duration::from_secs(2), "the runtime takes its processes along");
+    while !(runs_no_more(leader) && runs_no_more(child)) {
+        assert!(dropped.elapsed() < Duration::from_secs(2), "the runtime takes its process groups along");
         std::thread::sleep(Duration::from_millis(2));
     }
     outlives.kill();
     drop(outlives);
+}
+
+#[tokio::test]
+async fn a_server_that_closes_its_output_first_may_finish_within_the_grace() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("finished");
+    let finish = format!("while read line; do :; done; exec >&-; sleep 0.3; echo > {}", file.display());
+    let (link, _noticed) = open(&shell(&finish)).await;
+    link.close(Duration::from_secs(30)).await;
+    assert!(file.exists());
 }

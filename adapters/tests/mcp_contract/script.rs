@@ -114,8 +114,13 @@ impl Script {
                 vec![say(&notice), say(&notice), text(id, "changed")]
             }
             "mumbles" => mumble(id),
-            "dies" => vec![Step::Cry("about to die".to_owned()), Step::Die(3)],
-            "answers and dies" => vec![text(id, "last answer"), Step::Die(0)],
+            // Much is still in the pipes when the process is gone.
+            "dies" => vec![Step::Cry(format!("{}about to die", "why\n".repeat(10_000))), Step::Die(3)],
+            "answers and dies" => {
+                let noise =
+                    json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "hello"}});
+                vec![Step::Say(format!("{noise}\n").repeat(700)), text(id, "last answer"), Step::Die(0)]
+            }
             "hangs" => vec![],
             "cancelled" => vec![text(id, json!(self.cancelled).to_string())],
             "asks" => self.ask(id),

@@ -34,9 +34,9 @@ fn a_first_offer_names_its_tools_then_offers_and_publishes() {
         events: vec![
             named("db", "query", &wire("db", "query")),
             named("db", "insert", &wire("db", "insert")),
-            RegistryEvent::Offered(Box::new(tools)),
+            RegistryEvent::Offered(Box::new(tools.clone())),
         ],
-        directives: vec![RegistryDirective::Publish],
+        directives: vec![RegistryDirective::Publish { server: tools.server, listing: Some(tools.listing) }],
     };
     assert_eq!(decision, Ok(expected));
 }
@@ -376,7 +376,7 @@ fn a_replay_of_the_events_equals_the_live_state() {
     let mut again = registry(&["f"]);
     log.iter().for_each(|event| again.apply(event));
     assert_eq!(again, live);
-    assert_eq!((live.next_deadline(), live.resume()), (None, vec![RegistryDirective::Publish]));
+    assert_eq!((live.next_deadline(), live.resume()), (None, vec![]));
 }
 
 proptest! {

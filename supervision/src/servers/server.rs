@@ -87,7 +87,10 @@ impl Server {
     /// The connection is over, however it came to that.
     pub(super) fn vacate(&mut self, reason: &EndReason) {
         match std::mem::replace(&mut self.child, Child::None) {
-            Child::Running(..) => self.clear(failure(reason)),
+            Child::Running(actor, _) => {
+                actor.stop(None);
+                self.clear(failure(reason));
+            }
             Child::Clearing(_) | Child::None => {}
         }
     }

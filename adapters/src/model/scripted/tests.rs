@@ -3,7 +3,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_messages::model::{FinishReason, HistoryItem, ModelEvent, ModelRequest};
-use pilothouse_messages::tool::SurfaceView;
+use pilothouse_messages::json::JsonText;
+use pilothouse_messages::tool::{ShownTool, SurfaceView, identity_digits};
 use serde_json::json;
 use tokio::time::{Instant, timeout};
 
@@ -11,7 +12,12 @@ use super::{Model, ModelError, ModelStream, REQUESTS_KEPT, ScriptedModel, Step};
 
 fn request(text: &str) -> ModelRequest {
     let history = vec![HistoryItem::User { text: text.to_owned() }];
-    ModelRequest::new(history, Arc::new(SurfaceView::new(Vec::new())))
+    let read = ShownTool {
+        name: format!("mcp__files__read_{}", identity_digits("files", "read")),
+        description: String::new(),
+        input_schema: JsonText::from(json!({"type": "object"})),
+    };
+    ModelRequest::new(history, Arc::new(SurfaceView::new(vec![read])))
 }
 
 fn steps(script: &serde_json::Value) -> Vec<Step> {
@@ -55,8 +61,7 @@ async fn check(
     expected: Vec<(u128, Result<ModelEvent, ModelError>)>,
     end: &'static str,
 ) {
-    let names = |server: &str, tool: &str| (server == "files").then(|| format!("mcp__files__{tool}"));
-    let model = ScriptedModel::new(steps(&script)).with_names(Arc::new(names));
+    let model = ScriptedModel::new(steps(&script));
     assert_eq!(played(&model).await, (expected, end), "{script}");
 }
 
@@ -95,7 +100,7 @@ async fn calls_come_after_the_text_with_arguments_in_two_parts() {
             (0, start(0, "kb_list")),
             (0, delta(0, "{")),
             (0, delta(0, "}")),
-            (0, start(1, "mcp__files__read")),
+            (0, start(1, "mcp__files__read_93d6774156eda46559a8")),
             (0, delta(1, "{\"é")),
             (0, delta(1, "\":1}")),
             (0, start(2, "write")),
