@@ -95,7 +95,9 @@ pub mod store {
 /// Tools: definitions, effects, and functions of the embedder.
 pub mod tool {
     pub use pilothouse_adapters::tool::{Function, Invocation, Tool};
-    pub use pilothouse_messages::tool::{Effect, ShownTool, SurfaceView, ToolDefinition, ToolSource};
+    pub use pilothouse_messages::tool::{
+        Effect, ShownTool, SurfaceView, ToolDefinition, ToolSource, identity_digits,
+    };
 }
 
 /// Topics: configuration, views, updates.

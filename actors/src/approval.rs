@@ -5,17 +5,19 @@
 //! | the ledger: cards, decisions, debts | `Open`, `Withdraw`, `Pay` from sessions; `Decide` from handles; ticks from itself | nobody: it tells topics, and tells them again | a record does not become durable: held askers get the store's error, a fresh one reads the ledger back | 256 letters; 64 open cards a topic |
 //!
 //! A card is shown only after it is stored, and a decision is durable before anybody sees it. A decision is owed to
-//! its topic until the topic has recorded it: it is told at start and every 30 s.
+//! its topic until the topic has recorded it: it is told at start and every 30 s. So is a card that waits, since the
+//! topic's wish to withdraw it may have been lost with its session.
 
 mod journal;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use pilothouse_messages::approval::{ApprovalCommand, ApprovalDirective, Card};
 use pilothouse_messages::error::StoreError;
+use pilothouse_messages::id::TopicId;
 use pilothouse_messages::time::Timestamp;
-use pilothouse_messages::topic::TopicCommand;
+use pilothouse_messages::topic::{CardNews, TopicCommand};
 use pilothouse_rules::Decider;
 use pilothouse_rules::approval::Ledger;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
@@ -25,6 +27,7 @@ use crate::durable::{Committed, Durable, Ground, Pictured, Released, Told, follo
 use crate::session::SessionMsg;
 use crate::slot::{Letter, Reply};
 use crate::tasks::TaskSet;
+use crate::topics::TopicsMsg;
 use crate::wiring::Wiring;
 use journal::{LedgerJournal, Loaded};
 
@@ -78,7 +81,7 @@ enum OwnMsg {
     Loaded(Result<Loaded, StoreError>),
     Committed(Committed),
     Tick,
-    TellDebts,
+    TellNews,
 }
 
 /// The approval actor's behaviour.
@@ -121,6 +124,12 @@ fn own(message: OwnMsg) -> Letter<ApprovalMsg> {
     Letter::inside(ApprovalMsg::Own(Own(message)))
 }
 
+fn topic_of(directive: ApprovalDirective) -> TopicId {
+    match directive {
+        ApprovalDirective::TellTopic { topic, .. } => topic,
+    }
+}
+
 impl Pictured for Ledger {
     type Picture = Vec<Card>;
 
@@ -141,8 +150,8 @@ impl ApprovalShell {
             ApprovalMsg::Own(Own(OwnMsg::Loaded(loaded))) => self.loaded(loaded?),
             ApprovalMsg::Own(Own(OwnMsg::Committed(committed))) => self.acknowledged(committed),
             ApprovalMsg::Own(Own(OwnMsg::Tick)) => self.commit(&ApprovalCommand::Tick, None),
-            ApprovalMsg::Own(Own(OwnMsg::TellDebts)) => {
-                self.tell_debts();
+            ApprovalMsg::Own(Own(OwnMsg::TellNews)) => {
+                self.tell_news();
                 Ok(())
             }
         }
@@ -168,21 +177,46 @@ impl ApprovalShell {
         let durable = Durable::new(ledger, loaded.journal, ground, loaded.newest);
         let phase = std::mem::replace(&mut self.phase, Phase::Live(Box::new(durable)));
         self.arm();
-        self.tell_debts();
+        self.wake_topics();
         match phase {
             Phase::Loading(stash) => stash.into_iter().try_for_each(|letter| self.take(letter)),
             Phase::Live(_) => Ok(()),
         }
     }
 
-    /// Tells every debt, and again after a while as long as there is one.
-    fn tell_debts(&mut self) {
-        let Phase::Live(ledger) = &self.phase else { return };
-        ledger.state().resume().into_iter().for_each(|directive| self.direct(directive));
+    /// Wakes the topics that there is news for, then tells it: one whose turn was stopped has nothing else that
+    /// wakes it.
+    fn wake_topics(&self) {
+        let topics: BTreeSet<_> = self.news().into_iter().map(topic_of).collect();
+        let (actor, wiring) = (self.myself.clone(), self.wiring.clone());
+        self.tasks.spawn(async move {
+            for topic in topics {
+                // One that is not woken now is told when somebody opens it.
+                let _place = wiring.topics.slot.ask(|reply| TopicsMsg::Open { topic, reply }).await;
+            }
+            let _gone = actor.cast(own(OwnMsg::TellNews));
+        });
+    }
+
+    /// What topics have to know: decisions that they have not recorded, and cards that wait.
+    fn news(&self) -> Vec<ApprovalDirective> {
+        let Phase::Live(ledger) = &self.phase else { return Vec::new() };
+        let waits = |card: Card| ApprovalDirective::TellTopic {
+            topic: card.topic,
+            approval: card.approval,
+            news: CardNews::Waits,
+        };
+        let debts = ledger.state().resume();
+        debts.into_iter().chain(ledger.state().open_cards().into_iter().map(waits)).collect()
+    }
+
+    /// Tells all news, and again after a while.
+    fn tell_news(&self) {
+        self.news().into_iter().for_each(|directive| self.direct(directive));
         let (actor, wait) = (self.myself.clone(), self.wiring.limits.debt_retry);
         self.tasks.spawn(async move {
             tokio::time::sleep(wait).await;
-            let _gone = actor.cast(own(OwnMsg::TellDebts));
+            let _gone = actor.cast(own(OwnMsg::TellNews));
         });
     }
 

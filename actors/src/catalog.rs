@@ -86,6 +86,11 @@ pub enum CatalogMsg {
         /// Of which server.
         server: ServerId,
     },
+    /// Say when the stored listings can be read; from the start of a runtime.
+    Greet {
+        /// Answered then.
+        reply: Reply<()>,
+    },
     /// What the actor sends itself.
     Own(Own),
 }
@@ -181,21 +186,34 @@ impl CatalogShell {
         }
         let ground =
             Ground { lane: Some(lane), clock: self.wiring.clock.clone(), within: self.wiring.limits.commit };
-        let stored: Vec<ServerId> = loaded.catalog.views().into_keys().collect();
-        self.publish(stored.iter().map(|server| (server.clone(), loaded.catalog.view(server))).collect());
+        let stored = loaded.catalog.views();
+        self.publish(self.still_valid(&stored));
         let durable = Durable::new(loaded.catalog, loaded.journal, ground, loaded.newest);
         let before = std::mem::replace(&mut self.phase, Phase::Live(Box::new(durable)));
-        self.define(&stored)?;
+        self.define(stored.keys())?;
         match before {
             Phase::Loading(stash) => stash.into_iter().try_for_each(|letter| self.take(letter.body)),
             Phase::Live(_) => Ok(()),
         }
     }
 
+    /// Those whose server is defined as it was then: no reader sees a listing of another definition.
+    fn still_valid(
+        &self,
+        stored: &BTreeMap<ServerId, ListingView>,
+    ) -> BTreeMap<ServerId, Option<ListingView>> {
+        let places = self.wiring.servers.places.load();
+        let is_valid = |(server, view): &(&ServerId, &ListingView)| {
+            let listed_under = view.listing.as_ref().map(|listing| listing.definition);
+            places.get(*server).map(|place| place.fingerprint) == listed_under
+        };
+        stored.iter().filter(is_valid).map(|(server, view)| (server.clone(), Some(view.clone()))).collect()
+    }
+
     /// Tells the decider about every server there is, and about those that are gone; what is connected is listed.
-    fn define(&mut self, stored: &[ServerId]) -> Result<(), StoreError> {
+    fn define<'a>(&mut self, stored: impl Iterator<Item = &'a ServerId> + Clone) -> Result<(), StoreError> {
         let places = self.wiring.servers.places.load_full();
-        for server in stored.iter().filter(|server| !places.contains_key(server)) {
+        for server in stored.clone().filter(|server| !places.contains_key(*server)) {
             self.commit(&CatalogCommand::Remove { server: server.clone() })?;
         }
         for (server, place) in places.iter() {
@@ -205,8 +223,8 @@ impl CatalogShell {
                 self.commit(&CatalogCommand::Refresh { server: server.clone(), cause })?;
             }
         }
-        // What was restored reaches the registry, too, which may have started before.
-        stored.iter().for_each(|server| self.changed(server));
+        // The registry may have been there before.
+        stored.for_each(|server| self.changed(server));
         Ok(())
     }
 
@@ -216,6 +234,10 @@ impl CatalogShell {
             CatalogMsg::Refresh { server, reply } => self.refresh(server, reply),
             CatalogMsg::ColdRead { server } => {
                 self.commit(&CatalogCommand::Refresh { server, cause: RefreshCause::Asked })
+            }
+            CatalogMsg::Greet { reply } => {
+                reply.send(Ok(()));
+                Ok(())
             }
             CatalogMsg::Own(Own(Report::Committed(committed))) => self.committed(committed),
             CatalogMsg::Own(Own(Report::Loaded(loaded))) => self.loaded(loaded?),
@@ -304,7 +326,8 @@ impl CatalogShell {
 
     /// Tells the registry what the readers see now; it tells the subscribers once the tools can be called.
     fn changed(&self, server: &ServerId) {
-        let listing = self.wiring.catalog.places.load().get(server).map(|place| place.view.clone());
+        let listing =
+            self.wiring.catalog.places.load().get(server).map(|place| ListingView::clone(&place.view));
         let definition = self.wiring.servers.place(server);
         self.wiring.registry.slot.inform(match (&listing, &definition) {
             (Some(view), Some(place)) => RegistryMsg::Offer(Box::new(offer(&place.definition, view.clone()))),
@@ -334,4 +357,3 @@ pub fn offer(definition: &ServerDefinition, listing: ListingView) -> ServerTools
         trust_annotations: definition.trust_annotations,
     }
 }
-

@@ -281,9 +281,23 @@ async fn connect(
     notices: Notices,
 ) -> Result<Arc<dyn Connection>, EndReason> {
     // Nobody closes this semaphore; if somebody did, everybody would have a place.
-    let _turn = wiring.servers.connecting.acquire().await;
+    let turn = wiring.servers.connecting.clone().acquire_owned().await;
     let within = place.definition.connect_timeout.unwrap_or(wiring.limits.connect);
-    match timeout(within, caught(async { place.connector.connect(notices).await })).await {
+    let connecting = caught(async { place.connector.connect(notices).await });
+    // Places are for a burst of starts: a silent server gives its place to the next long before its deadline.
+    let keep_place = async {
+        tokio::time::sleep(wiring.limits.connect_place).await;
+        drop(turn);
+        std::future::pending::<std::convert::Infallible>().await
+    };
+    let bounded = async {
+        tokio::select! {
+            biased;
+            connected = timeout(within, connecting) => connected,
+            never = keep_place => match never {},
+        }
+    };
+    match bounded.await {
         Ok(Ok(Ok(connection))) => Ok(connection),
         Ok(Ok(Err(error))) => Err(reason_of(&error)),
         Ok(Err(panic)) => Err(EndReason::Failed(format!("the connector panicked: {panic}"))),

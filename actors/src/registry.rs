@@ -28,7 +28,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use crate::catalog::offer;
 use crate::durable::{Committed, Durable, Ground, Pictured, Released, follow};
-use crate::slot::Letter;
+use crate::slot::{Letter, Reply};
 use crate::tasks::TaskSet;
 use crate::wiring::Wiring;
 use journal::NamesJournal;
@@ -66,6 +66,11 @@ pub enum RegistryMsg {
     Withdraw {
         /// Which.
         server: ServerId,
+    },
+    /// Say when the stored names have been read; from the start of a runtime.
+    Greet {
+        /// Answered then.
+        reply: Reply<()>,
     },
     /// What the actor sends itself.
     Own(Own),
@@ -155,7 +160,7 @@ impl RegistryShell {
     fn take_published(&mut self) -> Result<(), StoreError> {
         for (server, listed) in self.wiring.catalog.places.load_full().iter() {
             if let Some(place) = self.wiring.servers.place(server) {
-                let tools = offer(&place.definition, listed.view.clone());
+                let tools = offer(&place.definition, ListingView::clone(&listed.view));
                 self.commit(&RegistryCommand::Offer(Box::new(tools)))?;
             }
         }
@@ -166,6 +171,10 @@ impl RegistryShell {
         match message {
             RegistryMsg::Offer(tools) => self.commit(&RegistryCommand::Offer(tools)),
             RegistryMsg::Withdraw { server } => self.commit(&RegistryCommand::Withdraw { server }),
+            RegistryMsg::Greet { reply } => {
+                reply.send(Ok(()));
+                Ok(())
+            }
             RegistryMsg::Own(Own(Report::Committed(committed))) => self.committed(committed),
             // The names are read once in a life.
             RegistryMsg::Own(Own(Report::Loaded(_))) => Ok(()),

@@ -140,14 +140,14 @@ pub struct CatalogPort {
 #[derive(Debug)]
 pub struct CatalogPlace {
     /// The listing.
-    pub view: ListingView,
+    pub view: Arc<ListingView>,
     read_cold: AtomicBool,
 }
 
 impl CatalogPlace {
     /// A place that nobody has read yet.
     pub fn new(view: ListingView) -> Self {
-        Self { view, read_cold: AtomicBool::new(false) }
+        Self { view: Arc::new(view), read_cold: AtomicBool::new(false) }
     }
 }
 
@@ -176,7 +176,11 @@ pub struct RegistryPort {
 
 impl RegistryPort {
     /// Waits until the table shows a listing of this server that fits, and returns it.
-    pub async fn offers(&self, server: &ServerId, fits: impl Fn(&ListingView) -> bool) -> Option<ListingView> {
+    pub async fn offers(
+        &self,
+        server: &ServerId,
+        fits: impl Fn(&ListingView) -> bool,
+    ) -> Option<ListingView> {
         let mut offered = self.offered.subscribe();
         let found = offered.wait_for(|offered| offered.get(server).is_some_and(&fits)).await;
         // The sender lives as long as the wiring, so this only ends by finding it.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use pilothouse_adapters::mcp::{PipeConnector, StdioConnector, connector_for};
+use pilothouse_adapters::mcp::{PipeConnector, StdioConnector};
 use pilothouse_adapters::server::{Connection, Connector, Notice, Page};
 use pilothouse_messages::call::{CallOutcome, CallResult};
 use pilothouse_messages::error::{ConnectError, RequestError};

@@ -72,9 +72,11 @@ pub enum Verdict {
 pub struct Decision {
     /// Run it or not.
     pub verdict: Verdict,
-    /// Who decides.
+    /// Who decides; 256 bytes are kept.
     pub by: String,
-    /// Why, in the decider's words; the model is told.
+    /// Why, in the decider's words; the model is told. 8 KiB are kept ([`Limits::description_bytes`]).
+    ///
+    /// [`Limits::description_bytes`]: crate::limits::Limits::description_bytes
     pub reason: Option<String>,
     /// The digest of the card that was shown: a different one is refused.
     pub digest: Option<Digest>,

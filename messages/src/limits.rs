@@ -16,6 +16,8 @@ pub struct Limits {
     pub connect: Duration,
     /// Servers that connect at the same time (8); a further one waits for a place.
     pub connects_at_once: usize,
+    /// How long one that connects keeps its place (1 s): silent servers do not keep healthy ones waiting.
+    pub connect_place: Duration,
     /// A tool call without progress (60 s).
     pub call: Duration,
     /// Calls in flight to one server (32); outside a turn a further one is refused as busy.
@@ -85,6 +87,7 @@ impl Default for Limits {
         Self {
             connect: Duration::from_secs(30),
             connects_at_once: 8,
+            connect_place: Duration::from_secs(1),
             call: Duration::from_secs(60),
             calls_per_server: 32,
             calls_per_topic: 16,

@@ -23,6 +23,7 @@ use pilothouse_messages::limits::Limits;
 use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::topic::command::{CardNews, Payment};
 
+use crate::cut::{NAME_BYTES, cut};
 use crate::{Decider, Decision};
 
 type Outcome = Decision<ApprovalEvent, ApprovalDirective, ApprovalAnswer>;
@@ -125,12 +126,18 @@ impl Ledger {
         if said.digest.is_some_and(|shown| shown != digest) {
             return Decision::answer(ApprovalAnswer::Decide(DecideAnswer::Changed { digest }));
         }
-        let Said { verdict, by, reason, digest: _ } = said.clone();
+        let by = cut(&said.by, NAME_BYTES).to_owned();
+        let reason = said.reason.as_deref().map(|reason| self.kept(reason));
+        let verdict = said.verdict;
         let news = CardNews::Decided { verdict, by: by.clone(), reason: reason.clone() };
         let event = ApprovalEvent::Decided { approval, verdict, by, reason, digest, at: now };
         let directive = ApprovalDirective::TellTopic { topic: card.topic.clone(), approval, news };
         let answer = ApprovalAnswer::Decide(DecideAnswer::Applied);
         Decision { answer, events: vec![event], directives: vec![directive] }
+    }
+
+    fn kept(&self, reason: &str) -> String {
+        cut(reason, self.limits.description_bytes).to_owned()
     }
 
     fn withdraw(&self, now: Timestamp, topic: &TopicId, approvals: &[ApprovalId], reason: &str) -> Outcome {
@@ -141,7 +148,7 @@ impl Ledger {
         });
         let events = own.map(|approval| ApprovalEvent::Withdrawn {
             approval: *approval,
-            reason: reason.to_owned(),
+            reason: self.kept(reason),
             at: now,
         });
         Decision { events: events.collect(), ..Decision::answer(ApprovalAnswer::Noted) }

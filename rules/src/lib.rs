@@ -6,6 +6,7 @@
 pub mod approval;
 pub mod catalog;
 pub mod connection;
+mod cut;
 mod decider;
 pub mod gate;
 pub mod listing;

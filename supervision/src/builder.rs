@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pilothouse_actors::registry::builtins;
+use pilothouse_actors::catalog::CatalogMsg;
+use pilothouse_actors::registry::{RegistryMsg, builtins};
 use pilothouse_actors::slot::Letter;
 use pilothouse_actors::topics::TopicsMsg;
 use pilothouse_actors::wiring::{Materials, Wiring};
@@ -15,7 +16,7 @@ use pilothouse_adapters::model::{Model, ModelResolver};
 use pilothouse_adapters::store::memory::MemoryStore;
 use pilothouse_adapters::store::{Keyspace, Store};
 use pilothouse_adapters::tool::Function;
-use pilothouse_messages::error::{StartError, StoreError};
+use pilothouse_messages::error::{AskError, StartError, StoreError};
 use pilothouse_messages::id::{ServerId, TopicId};
 use pilothouse_messages::limits::Limits;
 use pilothouse_rules::registry::Registry;
@@ -25,6 +26,7 @@ use tokio::sync::watch;
 use crate::inner::{Inner, Life};
 use crate::root::{RootActor, RootArgs, RootMsg};
 use crate::runtime::Runtime;
+use crate::stop::last_decision;
 pub use server::Server;
 
 /// How many topics one page of the start reads.
@@ -173,9 +175,22 @@ impl Builder {
         let (root, _join) = Actor::spawn(None, RootActor, root)
             .await
             .map_err(|error| StartError::Actor { actor: "root".to_owned(), reason: error.to_string() })?;
-        wake_open_topics(&tokio, wiring.clone());
-        Ok(runtime(wiring, root, tokio))
+        let runtime = runtime(wiring.clone(), root, tokio.clone());
+        if let Err((actor, error)) = read_back(&wiring).await {
+            // What could not be read is left as it is.
+            let _forced = runtime.shutdown().await;
+            return Err(StartError::Actor { actor: actor.to_owned(), reason: error.to_string() });
+        }
+        wake_open_topics(&tokio, wiring);
+        Ok(runtime)
     }
+}
+
+/// Waits until everything stored has been read back: a runtime that has started shows its cards and its listings.
+async fn read_back(wiring: &Wiring) -> Result<(), (&'static str, AskError)> {
+    last_decision(wiring).await.map_err(|error| ("approval", error))?;
+    wiring.catalog.slot.ask(|reply| CatalogMsg::Greet { reply }).await.map_err(|error| ("catalog", error))?;
+    wiring.registry.slot.ask(|reply| RegistryMsg::Greet { reply }).await.map_err(|error| ("registry", error))
 }
 
 fn runtime(wiring: Arc<Wiring>, root: ActorRef<Letter<RootMsg>>, tokio: tokio::runtime::Handle) -> Runtime {

@@ -48,10 +48,10 @@ impl ServerHandle {
 
     /// Its tools, from a snapshot; never waits and never connects. The first look at a cold server has it listed once,
     /// in the background.
-    pub fn list(&self) -> ListingView {
+    pub fn list(&self) -> Arc<ListingView> {
         match self.inner.wiring.catalog.read(self.id()) {
             Some(place) => place.view.clone(),
-            None => ListingView::new(self.id().clone(), ListingState::Cold, None),
+            None => Arc::new(ListingView::new(self.id().clone(), ListingState::Cold, None)),
         }
     }
 
@@ -65,8 +65,7 @@ impl ServerHandle {
         let slot = &self.inner.wiring.catalog.slot;
         let refreshed =
             slot.ask_within(bound, |reply| CatalogMsg::Refresh { server: server.clone(), reply }).await?;
-        let revision =
-            refreshed.map_err(|reason| ServerError::Refresh { server: server.clone(), reason })?;
+        let revision = refreshed.map_err(|reason| ServerError::Refresh { server: server.clone(), reason })?;
         // The catalog knows it first; the caller wants to call it.
         let callable =
             |view: &ListingView| view.listing.as_ref().is_some_and(|listing| listing.revision >= revision);
@@ -85,10 +84,10 @@ impl ServerHandle {
     ///
     /// # Cancel safety
     /// Safe: it only looks.
-    pub async fn warm(&self, within: Duration) -> ListingView {
+    pub async fn warm(&self, within: Duration) -> Arc<ListingView> {
         let fresh = |view: &ListingView| matches!(view.state, ListingState::Warm);
         match tokio::time::timeout(within, self.inner.wiring.registry.offers(self.id(), fresh)).await {
-            Ok(Some(view)) => view,
+            Ok(Some(view)) => Arc::new(view),
             Ok(None) | Err(_) => self.list(),
         }
     }

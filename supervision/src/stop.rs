@@ -81,8 +81,8 @@ async fn within<T>(bound: Duration, asked: impl Future<Output = Result<T, AskErr
     }
 }
 
-/// Answered in order, so that every decision before it has been answered, too.
-async fn last_decision(wiring: &Wiring) -> Result<(), AskError> {
+/// Answered in order, so that every decision before it has been answered, too; and not before the ledger is read.
+pub(crate) async fn last_decision(wiring: &Wiring) -> Result<(), AskError> {
     let topic = TopicId::new("-").map_err(|_never| AskError::ShutDown)?;
     let command = ApprovalCommand::Withdraw { topic, approvals: Vec::new(), reason: String::new() };
     let answer =

@@ -9,7 +9,7 @@ use pilothouse_messages::model::HistoryItem;
 use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::tool::SurfaceView;
 use pilothouse_messages::topic::{
-    Directive, TopicAnswer, TopicCommand, TopicConfig, TopicEvent, TopicRejection, TopicView,
+    Directive, TopicAnswer, TopicCommand, TopicConfig, TopicEvent, TopicRejection, TopicUpdate, TopicView,
 };
 use pilothouse_rules::surface::Surface;
 use pilothouse_rules::topic::TopicState;
@@ -97,13 +97,21 @@ impl Pictured for Conversation {
     type Picture = TopicPicture;
 
     fn take(&mut self, events: &[TopicEvent]) -> TopicPicture {
+        let before = self.state.status();
         let mut updates = Vec::new();
         for event in events {
             updates.extend(self.state.apply_told(event));
             self.transcript.apply(event);
         }
+        // Nobody sees what the topic was between the events of one batch.
+        updates.retain(|update| !matches!(update, TopicUpdate::Status(_)));
+        let after = self.state.status();
+        if after != before {
+            updates.push(TopicUpdate::Status(after));
+        }
         // Text is by far the most frequent; the hub adds it to its view by itself.
-        let only_text = events.iter().all(|event| matches!(event, TopicEvent::TextAppended { .. }));
+        let only_text =
+            after == before && events.iter().all(|event| matches!(event, TopicEvent::TextAppended { .. }));
         TopicPicture { updates, view: (!only_text).then(|| self.state.view()) }
     }
 }

@@ -108,6 +108,8 @@ pub enum Recovery {
 pub enum CardNews {
     /// It is stored and may be shown.
     Opened(Box<Card>),
+    /// The ledger shows it; told again and again, since a topic's wish to withdraw it may have been lost.
+    Waits,
     /// It could not be opened: the call is answered with this.
     Refused(String),
     /// It was decided; told again until the topic has recorded it.

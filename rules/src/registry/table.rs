@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::Offered;
 use super::near::nearest;
+use crate::cut::{TITLE_BYTES, cut};
 
 /// How much of a name that a model wrote is said back to it, in characters.
 const QUOTED: usize = 64;
@@ -145,7 +146,7 @@ fn resolved(entry: &Entry) -> ResolvedTool {
         name: entry.name.clone(),
         source: entry.source.clone(),
         label: entry.label.clone(),
-        title: entry.definition.title.clone(),
+        title: entry.definition.title.as_deref().map(|title| cut(title, TITLE_BYTES).to_owned()),
         effect: entry.effect,
         force_prompt: entry.force_prompt,
         fingerprint: entry.fingerprint,

@@ -38,7 +38,8 @@ impl<'a> Draft<'a> {
     pub(super) fn card_news(self, approval: ApprovalId, news: &CardNews) -> Ruling {
         match (news, self.asking(approval)) {
             (CardNews::Opened(_), Some(asking)) => self.card_opened(approval, asking),
-            (CardNews::Opened(_), None) => self.unwanted(approval),
+            (CardNews::Waits, Some(_)) => self.noted(),
+            (CardNews::Opened(_) | CardNews::Waits, None) => self.unwanted(approval),
             (CardNews::Refused(words), Some(asking)) => self.card_refused(words, asking),
             (CardNews::Refused(_), None) => Err(TopicRejection::Stale),
             (CardNews::Decided { verdict: Verdict::Allow, by, reason }, Some(asking)) => {

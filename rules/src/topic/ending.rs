@@ -10,6 +10,7 @@ use pilothouse_messages::topic::{
 use super::Ruling;
 use super::draft::Draft;
 use super::open_turn::{Call, OpenTurn, Stage};
+use crate::cut::{NAME_BYTES, cut};
 
 /// Whether a turn that was cut off stays open, because a call of it waits for a person.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -21,7 +22,7 @@ enum Fate {
 impl Draft<'_> {
     pub(super) fn stop(mut self, by: &str) -> Ruling {
         let Some(turn) = &self.state.open else { return self.answer(TopicAnswer::Stopped { turn: None }) };
-        let who = format!("stopped by {by}");
+        let who = format!("stopped by {}", cut(by, NAME_BYTES));
         for call in turn.unfinished() {
             self.cancel_call(call, &who);
         }

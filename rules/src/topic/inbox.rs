@@ -49,8 +49,9 @@ impl Draft<'_> {
         }
         let queued = self.state.open.is_some();
         if queued {
-            self.state.has_room_for(text)?;
+            self.state.has_place()?;
         }
+        self.state.has_room_for(text.len() + key.map_or(0, str::len))?;
         let message = self.state.last_message.next();
         let (text, key) = (text.to_owned(), key.map(str::to_owned));
         self.event(TopicEvent::MessageAccepted { message, text, key, at: self.now });
@@ -74,13 +75,15 @@ impl Draft<'_> {
 }
 
 impl TopicState {
-    fn has_room_for(&self, text: &str) -> Result<(), TopicRejection> {
+    fn has_place(&self) -> Result<(), TopicRejection> {
         let (queued, limit) = (self.queue.len(), self.limits.queued_messages);
-        if queued >= limit {
-            return Err(TopicRejection::QueueFull { queued, limit });
-        }
+        if queued >= limit { Err(TopicRejection::QueueFull { queued, limit }) } else { Ok(()) }
+    }
+
+    /// A message that need not wait has the bound of one that does: any may have to, and every record has to be kept.
+    fn has_room_for(&self, bytes: usize) -> Result<(), TopicRejection> {
         let waiting: usize = self.queue.iter().map(|message| message.text.len()).sum();
-        let (bytes, limit) = (waiting + text.len(), self.limits.queued_bytes);
+        let (bytes, limit) = (waiting + bytes, self.limits.queued_bytes);
         if bytes > limit {
             return Err(TopicRejection::QueueBytes { bytes, limit });
         }

@@ -14,6 +14,7 @@ use pilothouse_messages::topic::{
 use super::Ruling;
 use super::draft::Draft;
 use super::open_turn::{OpenTurn, card};
+use crate::cut::cut;
 use crate::gate::{Need, need};
 
 impl Draft<'_> {
@@ -159,10 +160,4 @@ fn refusal(words: &str) -> CallPlan {
 
 fn too_long(limit: usize) -> String {
     format!("the model's reply is longer than {limit} bytes")
-}
-
-/// The longest start of the text that has at most this many bytes.
-fn cut(text: &str, bytes: usize) -> &str {
-    let end = (0..=bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
-    end.and_then(|end| text.get(..end)).unwrap_or_default()
 }

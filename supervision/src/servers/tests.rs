@@ -13,7 +13,7 @@ use pilothouse_messages::server::ServerState;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::toy::{Answers, House, Toy, server_id};
+use super::toy::{Answers, House, Plan, Toy, server_id};
 use super::*;
 
 fn ms(ms: u64) -> Duration {
@@ -69,8 +69,7 @@ async fn silent_servers_that_fill_all_places_make_a_server_wait_for_a_place_and_
     let quick = Toy::new();
     let mut limits = Limits::default();
     limits.connects_at_once = 1;
-    let servers = [("1", &silent), ("2", &quick)];
-    let house = House::over(MemoryStore::new(), limits, &servers, Vec::new()).await;
+    let house = House::of(Plan { limits, ..Plan::default() }, &[("1", &silent), ("2", &quick)]).await;
     let waited = house.until("2", ServerState::Ready).await;
     assert!(waited >= ms(29_900) && waited <= ms(30_100), "{waited:?}");
 }
@@ -80,6 +79,7 @@ async fn the_end_of_a_connection_answers_its_calls_at_once_and_the_next_one_foll
     let toy = Toy::new().call(Answers::Never);
     let house = House::open(&[("toy", &toy)]).await;
     house.until_confirmed("toy").await;
+    let actor = house.place("toy").slot.current().expect("a connection");
     let calls: Vec<_> = (0..3).map(|_| house.call(house.order("toy"))).collect();
     house.until_true("three calls are sent", || toy.counts()[2] == 3).await;
 
@@ -97,6 +97,7 @@ async fn the_end_of_a_connection_answers_its_calls_at_once_and_the_next_one_foll
     house.until_confirmed("toy").await;
     house.until_true("it is fresh again", || house.listed("toy") == Some(ListingState::Warm)).await;
     assert_eq!((toy.counts()[0], house.place("toy").slot.restarts()), (2, 1));
+    assert_eq!(actor.get_status(), ractor::ActorStatus::Stopped);
 }
 
 #[tokio::test(start_paused = true)]
@@ -273,7 +274,7 @@ async fn a_full_server_is_busy_for_those_who_do_not_wait() {
     let toy = Toy::new().call(Answers::Never);
     let mut limits = Limits::default();
     limits.calls_per_server = 1;
-    let house = House::over(MemoryStore::new(), limits, &[("toy", &toy)], Vec::new()).await;
+    let house = House::of(Plan { limits, ..Plan::default() }, &[("toy", &toy)]).await;
     house.until_confirmed("toy").await;
     let first = house.call(house.order("toy"));
     house.until_true("the call is sent", || toy.counts()[2] == 1).await;
@@ -299,7 +300,7 @@ async fn a_function_that_panics_or_hangs_ends_its_own_call_only() {
         }
     };
     let function = Function::new("try", "Tries.", &json!({"type": "object"}), run);
-    let house = House::over(MemoryStore::new(), Limits::default(), &[], vec![function]).await;
+    let house = House::of(Plan { functions: vec![function], ..Plan::default() }, &[]).await;
     let rows = [
         (0, Failed, ms(0)),
         (1, TimedOut, Limits::default().call),
@@ -325,12 +326,50 @@ async fn a_restart_has_tools_under_the_same_names_before_any_server_has_answered
     let store = house.leave().await;
 
     let silent = Toy::new().connect(Answers::Never);
-    let house = House::over(store, Limits::default(), &[("toy", &silent)], Vec::new()).await;
+    let house =
+        House::of(Plan { store, name: Some("renamed"), ..Plan::default() }, &[("toy", &silent)]).await;
     let has_tool = || house.wiring.registry.table.load().get(&before.tool.name).is_some();
     assert!(house.until_true("the tool is back", has_tool).await < ms(10));
-    assert_eq!(house.order("toy").tool, before.tool);
+    let after = house.order("toy").tool;
+    assert_eq!((after.name, after.fingerprint), (before.tool.name.clone(), before.tool.fingerprint));
     assert_eq!(house.listed("toy"), stale("read from the store; the server has not answered yet"));
     assert_eq!(house.outcome(before).await, (Unavailable, ms(0)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_edited_definition_has_no_listing_of_the_old_one() {
+    let toy = Toy::new();
+    let house = House::open(&[("toy", &toy)]).await;
+    house.until_confirmed("toy").await;
+    let store = house.leave().await;
+
+    let silent = Toy::new().connect(Answers::Never);
+    store.hold();
+    let house = House::of(Plan { store, label: "edited", ..Plan::default() }, &[("toy", &silent)]).await;
+    house.until_true("it is being dropped", || house.store.held() > 0).await;
+    sleep(ms(100)).await;
+    let has_tools = || !house.wiring.registry.table.load().entries().is_empty();
+    assert_eq!((house.listed("toy"), has_tools()), (None, false), "not even before that is durable");
+    house.store.release();
+    house.until_true("it is defined", || house.listed("toy") == Some(ListingState::Cold)).await;
+    assert!(!has_tools());
+    let store = house.leave().await;
+
+    let house = House::of(Plan { store, ..Plan::default() }, &[("toy", &silent)]).await;
+    house.until_true("it is defined", || house.listed("toy").is_some()).await;
+    assert_eq!(house.listed("toy"), Some(ListingState::Cold), "the old one is not on the disk either");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fresh_registry_has_what_was_offered_before_it_was_there() {
+    let toy = Toy::new();
+    let house = House::open(&[("toy", &toy)]).await;
+    house.until_confirmed("toy").await;
+    let before = house.order("toy").tool;
+    house.wiring.registry.table.store(Arc::default());
+    house.restart_registry().await;
+    let tool = || house.wiring.registry.table.load().get(&before.name).map(|entry| entry.fingerprint);
+    house.until_true("the tool is back", || tool() == Some(before.fingerprint)).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -338,7 +377,7 @@ async fn a_listing_is_not_seen_before_it_is_durable() {
     let toy = Toy::new();
     let store = MemoryStore::new();
     store.hold();
-    let house = House::over(store, Limits::default(), &[("toy", &toy)], Vec::new()).await;
+    let house = House::of(Plan { store, ..Plan::default() }, &[("toy", &toy)]).await;
     house.until_true("it has been listed", || house.store.held() > 0).await;
     sleep(ms(1_000)).await;
     assert_eq!(house.listed("toy"), Some(ListingState::Cold));

@@ -233,6 +233,18 @@ impl Connection for ToyConnection {
     }
 }
 
+/// What a house is built of.
+#[derive(Default)]
+pub(super) struct Plan {
+    pub(super) store: MemoryStore,
+    pub(super) limits: Limits,
+    pub(super) functions: Vec<Function>,
+    /// What all servers are called; their ids if nothing.
+    pub(super) name: Option<&'static str>,
+    /// Part of all servers' definitions.
+    pub(super) label: &'static str,
+}
+
 /// A catalog, a registry and servers.
 pub(super) struct House {
     pub(super) wiring: Arc<Wiring>,
@@ -242,19 +254,17 @@ pub(super) struct House {
 
 impl House {
     pub(super) async fn open(servers: &[(&str, &Toy)]) -> Self {
-        Self::over(MemoryStore::new(), Limits::default(), servers, Vec::new()).await
+        Self::of(Plan::default(), servers).await
     }
 
-    pub(super) async fn over(
-        store: MemoryStore,
-        limits: Limits,
-        servers: &[(&str, &Toy)],
-        functions: Vec<Function>,
-    ) -> Self {
+    pub(super) async fn of(plan: Plan, servers: &[(&str, &Toy)]) -> Self {
+        let Plan { store, limits, functions, name, label } = plan;
         let server = |(id, toy): &(&str, &Toy)| {
-            let transport = Transport::InMemory { label: "toy".to_owned() };
+            let transport = Transport::InMemory { label: label.to_owned() };
+            let mut definition = ServerDefinition::new(server_id(id), transport);
+            definition.name = name.unwrap_or(id).to_owned();
             let connector: Arc<dyn Connector> = Arc::new(Toy::clone(toy));
-            (ServerDefinition::new(server_id(id), transport), connector)
+            (definition, connector)
         };
         let named = |function: Function| (function.definition.name.clone(), function);
         let wiring = Arc::new(Wiring::new(Materials {
@@ -282,11 +292,15 @@ impl House {
     /// Ends the catalog and starts a fresh one, as the root does.
     pub(super) async fn restart_catalog(&self) {
         let slot = &self.wiring.catalog.slot;
-        let old = slot.current().expect("a catalog");
-        old.kill();
-        old.wait(None).await.expect("it ends");
-        slot.vacate(Some("killed".to_owned())).end(Duration::from_secs(1)).await;
+        end(slot).await;
         start(slot, CatalogActor, CatalogArgs { wiring: self.wiring.clone() }).await;
+    }
+
+    /// Ends the registry and starts a fresh one, as the root does.
+    pub(super) async fn restart_registry(&self) {
+        let slot = &self.wiring.registry.slot;
+        end(slot).await;
+        start(slot, RegistryActor, RegistryArgs { wiring: self.wiring.clone() }).await;
     }
 
     pub(super) fn place(&self, server: &str) -> Arc<ServerPlace> {
@@ -298,7 +312,7 @@ impl House {
     }
 
     pub(super) fn listing(&self, server: &str) -> Option<ListingView> {
-        self.wiring.catalog.places.load().get(&server_id(server)).map(|place| place.view.clone())
+        self.wiring.catalog.places.load().get(&server_id(server)).map(|place| ListingView::clone(&place.view))
     }
 
     /// Waits for a state of the server; says how long that took.
@@ -393,6 +407,13 @@ where
     let (actor, _join) = Actor::spawn(None, actor, args).await.expect("an actor starts");
     slot.fill(actor.clone());
     actor
+}
+
+async fn end<M: Send + 'static>(slot: &Slot<M>) {
+    let old = slot.current().expect("an actor");
+    old.kill();
+    old.wait(None).await.expect("it ends");
+    slot.vacate(Some("killed".to_owned())).end(Duration::from_secs(1)).await;
 }
 
 fn order(tool: ResolvedTool) -> CallOrder {

@@ -1,16 +1,24 @@
 //! The harness as a program.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
+use pilothouse_harness::driver::{self, Ended, Options};
 use pilothouse_harness::peer::{Peer, Script};
+use tokio::runtime::Runtime;
 
+/// An expectation did not hold.
+const MISSED: u8 = 1;
 /// The input is wrong.
 const WRONG_INPUT: u8 = 2;
 
 #[derive(Parser)]
-#[command(name = "pilothouse-harness", version, about = "Scripted MCP servers for tests")]
+#[command(
+    name = "pilothouse-harness",
+    version,
+    about = "Drives a Pilothouse runtime; serves scripted MCP servers"
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -18,6 +26,22 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Does the lines of a file, and prints what happens. Exit 0: every expectation held; 1: one did not; 2: the input
+    /// is wrong.
+    Run {
+        /// The file; `-` for standard input.
+        #[arg(default_value = "-")]
+        file: String,
+        /// Where the data is kept; without it, in a directory that goes with the run.
+        #[arg(long, value_name = "DIR")]
+        data: Option<PathBuf>,
+        /// Which clock; `virtual` is not available in this version.
+        #[arg(long, value_enum, default_value = "real")]
+        clock: Clock,
+        /// Seeds the jitter of restart delays.
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        seed: u64,
+    },
     /// Serves MCP as a script says, faults included.
     Peer {
         /// The script: JSON, or the path of a file that holds it.
@@ -34,9 +58,19 @@ enum Command {
     },
 }
 
+#[derive(Clone, Copy, ValueEnum)]
+enum Clock {
+    Real,
+    Virtual,
+}
+
 fn main() -> ExitCode {
     let Arguments { command } = Arguments::parse();
     let ended = match command {
+        Command::Run { clock: Clock::Virtual, .. } => {
+            Err("--clock virtual is not available in this version: use --clock real".into())
+        }
+        Command::Run { file, data, clock: Clock::Real, seed } => run(&file, Options { data, seed }),
         Command::Peer { http: Some(_), .. } => {
             Err("--http is not available in this version: use --stdio".into())
         }
@@ -46,7 +80,7 @@ fn main() -> ExitCode {
         Command::Peer { script, stdio: _, http: None, sse: None } => serve(&script),
     };
     match ended {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(reason) => {
             eprintln!("pilothouse-harness: {reason}");
             ExitCode::from(WRONG_INPUT)
@@ -54,14 +88,45 @@ fn main() -> ExitCode {
     }
 }
 
-fn serve(script: &str) -> Result<(), String> {
+fn run(file: &str, options: Options) -> Result<ExitCode, String> {
+    // Logs are asked for with RUST_LOG and go where no line is expected.
+    tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
+        .with_writer(std::io::stderr)
+        .init();
+    let tokio = started(tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build())?;
+    let out = Box::new(std::io::stdout());
+    let ended = tokio.block_on(async {
+        if file == "-" {
+            return driver::run(tokio::io::stdin(), out, options).await.map_err(|error| error.to_string());
+        }
+        let input = tokio::fs::File::open(file).await;
+        let input = input.map_err(|error| format!("\"{file}\" cannot be read: {error}"))?;
+        driver::run(input, out, options).await.map_err(|error| error.to_string())
+    });
+    leave(tokio);
+    Ok(match ended? {
+        Ended::Held => ExitCode::SUCCESS,
+        Ended::Missed => ExitCode::from(MISSED),
+        Ended::WrongInput => ExitCode::from(WRONG_INPUT),
+    })
+}
+
+fn serve(script: &str) -> Result<ExitCode, String> {
     let peer = Peer::new(read_script(script)?);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| format!("the runtime does not start: {error}"))?;
-    runtime.block_on(peer.serve(tokio::io::stdin(), tokio::io::stdout()));
-    // A thread may still wait in a read of standard input, and nothing can wake it: leave without it.
-    runtime.shutdown_background();
-    Ok(())
+    let tokio = started(tokio::runtime::Builder::new_current_thread().enable_all().build())?;
+    tokio.block_on(peer.serve(tokio::io::stdin(), tokio::io::stdout()));
+    leave(tokio);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn started(tokio: std::io::Result<Runtime>) -> Result<Runtime, String> {
+    tokio.map_err(|error| format!("the runtime does not start: {error}"))
+}
+
+/// A thread may still wait in a read of standard input, and nothing can wake it: leaves without it.
+fn leave(tokio: Runtime) {
+    tokio.shutdown_background();
 }
 
 /// JSON begins with a brace, and no path that anybody uses does.

@@ -2,8 +2,8 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_messages::model::{FinishReason, HistoryItem, ModelEvent, ModelRequest};
 use pilothouse_messages::json::JsonText;
+use pilothouse_messages::model::{FinishReason, HistoryItem, ModelEvent, ModelRequest};
 use pilothouse_messages::tool::{ShownTool, SurfaceView, identity_digits};
 use serde_json::json;
 use tokio::time::{Instant, timeout};

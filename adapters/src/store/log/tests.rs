@@ -73,19 +73,15 @@ async fn topics_whose_names_begin_alike_keep_their_logs_apart() {
 }
 
 /// Breaks a log of four records, the second one of three parts, and reads it.
-async fn check(format: Format, breaking: impl FnOnce(&mut Vec<Change>), sequence: u64) {
+async fn check(format: Format, breaking: impl FnOnce(&mut Vec<Change>), reason: &str) {
     let texts: Vec<String> = vec!["one".into(), "2".repeat(PART_BYTES * 2), "three".into(), "four".into()];
     let batches = written(&format, b"p", &texts);
     let mut changes: Vec<_> = batches.into_iter().flat_map(|batch| batch.changes).collect();
     assert_eq!(changes.len(), 6);
     breaking(&mut changes);
     let store = stored(vec![Batch { changes, ..Batch::new() }]).await;
-    match read(&store, b"p", &format).await {
-        Err(StoreError::Damaged { reason }) => {
-            assert!(reason.contains(&format!("record {sequence}")), "{reason}");
-        }
-        other => panic!("expected damage at {sequence}, got {other:?}"),
-    }
+    let damaged = StoreError::Damaged { reason: reason.into() };
+    assert_eq!(read(&store, b"p", &format).await, Err(damaged));
 }
 
 fn value(change: &mut Change) -> &mut Vec<u8> {
@@ -95,25 +91,32 @@ fn value(change: &mut Change) -> &mut Vec<u8> {
 
 #[tokio::test]
 async fn every_kind_of_damage_names_the_record_where_it_begins() {
-    check(JOURNAL, |changes| drop(changes.remove(0)), 1).await;
-    check(JOURNAL, |changes| drop(changes.remove(1)), 2).await;
-    check(JOURNAL, |changes| drop(changes.remove(2)), 2).await;
-    check(JOURNAL, |changes| drop(changes.remove(3)), 2).await;
-    check(JOURNAL, |changes| drop(changes.remove(4)), 3).await;
-    check(JOURNAL, |changes| value(&mut changes[2])[9] ^= 1, 2).await;
-    check(JOURNAL, |changes| *value(&mut changes[4]) = value(&mut changes[5]).clone(), 3).await;
+    let rows = [
+        (0, "a part is missing of record 1 in journal"),
+        (1, "a part is missing of record 2 in journal"),
+        (2, "a part is missing of record 2 in journal"),
+        (3, "a record with a wrong checksum in journal at record 2"),
+        (4, "a part is missing of record 3 in journal"),
+    ];
+    for (lost, reason) in rows {
+        check(JOURNAL, |changes| drop(changes.remove(lost)), reason).await;
+    }
+    let flipped = |changes: &mut Vec<Change>| value(&mut changes[2])[9] ^= 1;
+    check(JOURNAL, flipped, "a record with a wrong checksum in journal at record 2").await;
+    let copied = |changes: &mut Vec<Change>| *value(&mut changes[4]) = value(&mut changes[5]).clone();
+    check(JOURNAL, copied, "another record lies in the place of record 3 in journal").await;
     let foreign =
         |changes: &mut Vec<Change>| changes.push(Change::Put(Keyspace::Ledger, b"p!".into(), vec![]));
-    check(JOURNAL, foreign, 4).await;
+    check(JOURNAL, foreign, "a foreign key lies beside record 4 in journal").await;
     let relinked = |changes: &mut Vec<Change>| {
         *value(&mut changes[4]) = LEDGER.encode(3, GENESIS, &"three").unwrap();
     };
-    check(LEDGER, relinked, 3).await;
+    check(LEDGER, relinked, "a wrong predecessor is named by record 3 in ledger").await;
     // A record replaced by another whole one, well linked itself, is noticed by the one after it.
     let replaced = |changes: &mut Vec<Change>| {
         *value(&mut changes[0]) = LEDGER.encode(1, GENESIS, &"uno").unwrap();
     };
-    check(LEDGER, replaced, 2).await;
+    check(LEDGER, replaced, "a wrong predecessor is named by record 2 in ledger").await;
 }
 
 #[tokio::test]

@@ -71,6 +71,16 @@ async fn a_power_cut_takes_only_lazy_batches_that_no_sync_and_no_time_covered() 
     lane.append(removal).await.unwrap();
     assert_eq!((keys(&store).await, keys(&store.crash()).await), (vec!["b".into()], vec!["a".into()]));
     assert_eq!(keys(&store.crash_keeping_lazy()).await, ["b"]);
+    // Written, removed and written again: taken back step by step.
+    lazy("a").await.unwrap();
+    lazy("b").await.unwrap();
+    assert_eq!(
+        (keys(&store).await, keys(&store.crash()).await),
+        (vec!["a".into(), "b".into()], vec!["a".into()])
+    );
+    let mut again = Batch { changes: Vec::new(), durability: Durability::Lazy };
+    again.delete(Keyspace::Head, "a");
+    lane.append(again).await.unwrap();
     lane.append(put("c", Durability::Sync)).await.unwrap();
     lazy("d").await.unwrap();
     assert_eq!(keys(&store.crash()).await, ["b", "c"]);

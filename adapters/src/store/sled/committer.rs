@@ -54,8 +54,6 @@ struct Queue {
     waiting: VecDeque<Work>,
     /// Somebody works the queue off, or is about to.
     leading: bool,
-    /// A close was asked for: what comes later is refused.
-    closing: bool,
     /// Lazy batches are written that no sync has covered.
     unsynced: bool,
     /// A task will ask for that sync.
@@ -72,14 +70,6 @@ impl Committer {
     /// Queues some work; never waits.
     pub(super) fn submit(self: &Arc<Self>, work: Work) {
         let mut queue = self.queue();
-        let work = match work {
-            Work::Commit(_, ack) if queue.closing => Work::Refuse(StoreError::Closed, ack),
-            Work::Close(ack) => {
-                queue.closing = true;
-                Work::Close(ack)
-            }
-            Work::Commit(..) | Work::Refuse(..) | Work::Sync => work,
-        };
         queue.waiting.push_back(work);
         let idle = !std::mem::replace(&mut queue.leading, true);
         drop(queue);
@@ -171,7 +161,7 @@ impl Committer {
         }
         let disk = self.disk.read().unwrap_or_else(PoisonError::into_inner);
         let Some(disk) = disk.as_ref() else {
-            // A second close has nothing to write, and is as good as the first.
+            // Closed before: a batch is late, and a second close as good as the first.
             return if batches.is_empty() { Ok(()) } else { Err(StoreError::Closed) };
         };
         let lazy = !sync && !batches.is_empty();

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use pilothouse_adapters::model::scripted::{Step, ToolRef};
-use pilothouse_messages::approval::Verdict;
-use pilothouse_messages::id::{ServerId, TenantId, TopicId};
-use pilothouse_messages::secret::Secret;
-use pilothouse_messages::tool::Effect;
-use pilothouse_messages::topic::{ConfigPatch, PermissionMode};
+use pilothouse::approval::Verdict;
+use pilothouse::id::{ServerId, TenantId, TopicId};
+use pilothouse::model::scripted::{Step, ToolRef};
+use pilothouse::secret::Secret;
+use pilothouse::tool::Effect;
+use pilothouse::topic::{ConfigPatch, PermissionMode};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
@@ -266,6 +266,9 @@ pub struct CallFields {
     pub arguments: Value,
     /// On behalf of which topic.
     pub topic: Option<TopicId>,
+    /// Whether the next line is done before the answer is there; the reply comes with it.
+    #[serde(default)]
+    pub background: bool,
 }
 
 fn no_arguments() -> Value {

@@ -1,0 +1,20 @@
+//! What a runtime promises, seen through the facade alone: in-memory servers, a store in memory, and Tokio's paused
+//! clock, so that an hour of patience costs nothing.
+#![cfg(feature = "mcp")]
+
+#[path = "behaviour/stage.rs"]
+mod stage;
+
+#[path = "behaviour/puppet.rs"]
+mod puppet;
+#[path = "behaviour/stores.rs"]
+mod stores;
+
+#[path = "behaviour/approvals.rs"]
+mod approvals;
+#[path = "behaviour/recovery.rs"]
+mod recovery;
+#[path = "behaviour/steering.rs"]
+mod steering;
+#[path = "behaviour/turns.rs"]
+mod turns;

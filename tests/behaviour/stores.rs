@@ -1,0 +1,158 @@
+//! Stores that a test can look into: one that takes its time, and one that remembers what every crash would leave.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use pilothouse::error::StoreError;
+use pilothouse::store::memory::MemoryStore;
+use pilothouse::store::{Ack, AckSender, Batch, Keyspace, Lane, Pair, Store, ack};
+use tokio::sync::{mpsc, watch};
+use tokio::time::sleep;
+
+type Answer<'a, T> = std::pin::Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// A store that needs a while for each batch, as a disk does: batches of one lane follow each other, and a batch is
+/// neither readable nor kept by a crash before it is acknowledged.
+#[derive(Clone)]
+pub(crate) struct Slow<S> {
+    inner: S,
+    latency: Duration,
+    /// Batches that are not acknowledged yet, of all lanes.
+    under_way: Arc<watch::Sender<usize>>,
+}
+
+impl<S: Store> Slow<S> {
+    pub(crate) fn over(inner: S, latency: Duration) -> Self {
+        Self { inner, latency, under_way: Arc::new(watch::Sender::new(0)) }
+    }
+}
+
+struct SlowLane {
+    batches: mpsc::UnboundedSender<(Batch, AckSender)>,
+    under_way: Arc<watch::Sender<usize>>,
+}
+
+impl Lane for SlowLane {
+    fn append(&self, batch: Batch) -> Ack {
+        let (sender, answer) = ack();
+        self.under_way.send_modify(|count| *count += 1);
+        self.batches.send((batch, sender)).expect("the lane's task lives as long as the lane");
+        answer
+    }
+}
+
+impl<S: Store> Store for Slow<S> {
+    fn lane(&self) -> Arc<dyn Lane> {
+        let (batches, mut waiting) = mpsc::unbounded_channel::<(Batch, AckSender)>();
+        let (lane, latency, under_way) = (self.inner.lane(), self.latency, self.under_way.clone());
+        tokio::spawn(async move {
+            while let Some((batch, sender)) = waiting.recv().await {
+                sleep(latency).await;
+                sender.send(lane.append(batch).await);
+                under_way.send_modify(|count| *count -= 1);
+            }
+        });
+        Arc::new(SlowLane { batches, under_way: self.under_way.clone() })
+    }
+
+    fn get(&self, keyspace: Keyspace, key: Vec<u8>) -> Answer<'_, Option<Vec<u8>>> {
+        Box::pin(async move {
+            sleep(self.latency).await;
+            self.inner.get(keyspace, key).await
+        })
+    }
+
+    fn scan(
+        &self,
+        keyspace: Keyspace,
+        prefix: Vec<u8>,
+        after: Option<Vec<u8>>,
+        limit: usize,
+    ) -> Answer<'_, Vec<Pair>> {
+        Box::pin(async move {
+            sleep(self.latency).await;
+            self.inner.scan(keyspace, prefix, after, limit).await
+        })
+    }
+
+    fn close(&self) -> Answer<'_, ()> {
+        Box::pin(async move {
+            let mut under_way = self.under_way.subscribe();
+            under_way.wait_for(|count| *count == 0).await.expect("self holds the sender");
+            self.inner.close().await
+        })
+    }
+}
+
+/// A store in memory that keeps, for each batch, what a crash just after it would leave.
+#[derive(Clone)]
+pub(crate) struct Recorder<T> {
+    inner: MemoryStore,
+    /// What else was true at that moment.
+    witness: Arc<dyn Fn() -> T + Send + Sync>,
+    moments: Arc<Mutex<Vec<Moment<T>>>>,
+}
+
+/// One moment just after a batch.
+pub(crate) struct Moment<T> {
+    /// What a power cut leaves.
+    pub(crate) after_power_cut: MemoryStore,
+    /// What the end of the process leaves.
+    pub(crate) after_kill: MemoryStore,
+    /// What the witness said just before the batch became durable.
+    pub(crate) before: T,
+}
+
+impl<T: Send + 'static> Recorder<T> {
+    pub(crate) fn new(witness: impl Fn() -> T + Send + Sync + 'static) -> Self {
+        Self { inner: MemoryStore::new(), witness: Arc::new(witness), moments: Arc::default() }
+    }
+
+    /// All moments so far, oldest first.
+    pub(crate) fn moments(&self) -> Vec<Moment<T>> {
+        std::mem::take(&mut *self.moments.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+struct RecorderLane<T> {
+    lane: Arc<dyn Lane>,
+    store: Recorder<T>,
+}
+
+impl<T: Send + 'static> Lane for RecorderLane<T> {
+    fn append(&self, batch: Batch) -> Ack {
+        let before = (self.store.witness)();
+        let ack = self.lane.append(batch);
+        let inner = &self.store.inner;
+        let moment =
+            Moment { after_power_cut: inner.crash(), after_kill: inner.crash_keeping_lazy(), before };
+        self.store.moments.lock().unwrap_or_else(PoisonError::into_inner).push(moment);
+        ack
+    }
+}
+
+impl<T: Send + 'static> Store for Recorder<T> {
+    fn lane(&self) -> Arc<dyn Lane> {
+        let store =
+            Self { inner: self.inner.clone(), witness: self.witness.clone(), moments: self.moments.clone() };
+        Arc::new(RecorderLane { lane: self.inner.lane(), store })
+    }
+
+    fn get(&self, keyspace: Keyspace, key: Vec<u8>) -> Answer<'_, Option<Vec<u8>>> {
+        self.inner.get(keyspace, key)
+    }
+
+    fn scan(
+        &self,
+        keyspace: Keyspace,
+        prefix: Vec<u8>,
+        after: Option<Vec<u8>>,
+        limit: usize,
+    ) -> Answer<'_, Vec<Pair>> {
+        self.inner.scan(keyspace, prefix, after, limit)
+    }
+
+    fn close(&self) -> Answer<'_, ()> {
+        self.inner.close()
+    }
+}

@@ -1,0 +1,234 @@
+//! What the runtime shows, as fields of lines out.
+
+use pilothouse::approval::{Card, DecideAnswer, Settlement};
+use pilothouse::call::{CallResult, Content};
+use pilothouse::clock::{Clock, SystemClock};
+use pilothouse::id::{ApprovalId, Sequence};
+use pilothouse::listing::{ListingState, ListingView};
+use pilothouse::server::ServerView;
+use pilothouse::tool::{SurfaceView, ToolDefinition};
+use pilothouse::topic::{
+    CallState, CallView, MessageView, Receipt, StopReason, TopicUpdate, TopicView, TurnView,
+};
+use pilothouse::tree::{RuntimeEvent, TreeNode};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::out::Fields;
+
+/// The fields of an object, without those that say nothing.
+pub(super) fn fields(value: Value) -> Fields {
+    match value {
+        Value::Object(fields) => fields.into_iter().filter(|(_, value)| !value.is_null()).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Fields::new(),
+    }
+}
+
+fn object(value: Value) -> Value {
+    Value::Object(fields(value))
+}
+
+/// The fields of two objects.
+fn joined(first: Value, second: Fields) -> Fields {
+    fields(first).into_iter().chain(second).collect()
+}
+
+/// A topic's event: its kind and its fields but for the topic.
+pub(super) fn update(update: &TopicUpdate) -> (&'static str, Fields) {
+    match update {
+        TopicUpdate::Status(status) => ("topic_status", fields(json!({"status": status}))),
+        TopicUpdate::Receipt { message, receipt } => {
+            ("receipt", joined(json!({"message": message}), self::receipt(receipt)))
+        }
+        TopicUpdate::TurnStarted { turn, messages } => {
+            ("turn_started", fields(json!({"turn": turn, "messages": messages})))
+        }
+        TopicUpdate::Text { turn, delta } => ("text", fields(json!({"turn": turn, "delta": delta}))),
+        TopicUpdate::StepFinished { turn, step } => {
+            ("step_finished", fields(json!({"turn": turn, "step": step})))
+        }
+        TopicUpdate::ToolStarted { call, tool, server } => (
+            "tool_started",
+            fields(json!({"turn": call.turn, "call": call.to_string(), "tool": tool, "server": server})),
+        ),
+        TopicUpdate::ToolFinished { call, tool, server, result } => {
+            let told = json!({"turn": call.turn, "call": call.to_string(), "tool": tool, "server": server});
+            ("tool_finished", joined(told, self::result(result)))
+        }
+        TopicUpdate::ApprovalRequested(card) => ("approval_requested", fields(self::card(card))),
+        TopicUpdate::ApprovalSettled { approval, state, by, reason } => (
+            "approval_settled",
+            fields(json!({"approval": approval, "state": state, "by": by, "reason": reason})),
+        ),
+        TopicUpdate::TurnFinished { turn, stop } => {
+            ("turn_finished", joined(json!({"turn": turn}), self::stop(stop)))
+        }
+    }
+}
+
+/// Where a message is.
+pub(super) fn receipt(receipt: &Receipt) -> Fields {
+    fields(match receipt {
+        Receipt::Accepted { turn } => json!({"state": "accepted", "turn": turn}),
+        Receipt::Queued { position } => json!({"state": "queued", "position": position}),
+        Receipt::Answered { turn } => json!({"state": "answered", "turn": turn}),
+        Receipt::Held { reason } => json!({"state": "held", "reason": reason}),
+    })
+}
+
+fn stop(stop: &StopReason) -> Fields {
+    fields(json!({"stop": stop.name(), "reason": stop.detail()}))
+}
+
+/// Outcome and content of a call; content blocks as MCP writes them.
+pub(super) fn result(result: &CallResult) -> Fields {
+    let block = |piece: &Content| match piece {
+        Content::Text(text) => json!({"type": "text", "text": text}),
+        Content::Other(block) => block.value(),
+    };
+    let content: Vec<Value> = result.content.iter().map(block).collect();
+    fields(json!({"outcome": result.outcome, "content": content, "retry_after_ms": result.retry_after_ms}))
+}
+
+/// A card as a person needs it.
+pub(super) fn card(card: &Card) -> Value {
+    object(json!({
+        "approval": card.approval, "topic": card.topic, "tenant": card.tenant, "turn": card.call.turn,
+        "call": card.call.to_string(), "tool": card.tool, "server": card.source.server(),
+        "raw_name": card.source.raw_name(), "label": card.label, "title": card.title, "effect": card.effect,
+        "arguments": card.arguments, "fingerprint": card.fingerprint, "definition": card.definition,
+        "digest": card.digest(), "reason": card.reason, "expires_at": card.expires_at,
+    }))
+}
+
+/// What became of a decision.
+pub(super) fn answer(approval: ApprovalId, answer: &DecideAnswer) -> Value {
+    let settled = |name: &str, settlement: &Settlement| json!({"approval": approval, "answer": name, "state": settlement.state, "by": settlement.by});
+    object(match answer {
+        DecideAnswer::Applied => json!({"approval": approval, "answer": "applied"}),
+        DecideAnswer::Already(settlement) => settled("already", settlement),
+        DecideAnswer::Conflict(settlement) => settled("conflict", settlement),
+        DecideAnswer::Expired(settlement) => settled("expired", settlement),
+        DecideAnswer::Withdrawn(settlement) => settled("withdrawn", settlement),
+        DecideAnswer::Changed { digest } => {
+            json!({"approval": approval, "answer": "changed", "digest": digest})
+        }
+        DecideAnswer::Unknown => json!({"approval": approval, "answer": "unknown"}),
+    })
+}
+
+/// What a server offered last.
+pub(super) fn listing(view: &ListingView) -> Fields {
+    let (state, reason) = match &view.state {
+        ListingState::Cold => ("cold", None),
+        ListingState::Warm => ("warm", None),
+        ListingState::Stale { reason } => ("stale", Some(reason)),
+    };
+    let tools: Vec<Value> = view.tools().iter().map(tool).collect();
+    let listing = view.listing.as_deref();
+    let age = listing.map(|listing| SystemClock.now().since(listing.listed_at).as_millis());
+    fields(json!({
+        "server": view.server, "state": state, "reason": reason, "tools": tools,
+        "revision": listing.map(|listing| listing.revision), "age_ms": age.map(|age| age.min(u128::from(u64::MAX)) as u64),
+        "dropped": listing.map(|listing| &listing.dropped),
+    }))
+}
+
+fn tool(tool: &ToolDefinition) -> Value {
+    let mut shown = fields(shown(tool));
+    shown.insert("fingerprint".into(), json!(tool.fingerprint()));
+    Value::Object(shown)
+}
+
+/// What a model is shown. Nothing is deferred: this version shows every tool whole.
+pub(super) fn surface(surface: &SurfaceView) -> Fields {
+    fields(json!({"tools": surface.tools, "deferred": [], "hash": surface.hash}))
+}
+
+/// Where a subscriber is.
+pub(super) fn sequence(sequence: Sequence) -> Value {
+    json!({"epoch": sequence.epoch, "n": sequence.n})
+}
+
+/// A topic.
+pub(super) fn view(view: &TopicView) -> Fields {
+    let turns: Vec<Value> = view.turns.iter().map(turn).collect();
+    let messages = |messages: &[MessageView]| messages.iter().map(message).collect::<Vec<_>>();
+    fields(json!({
+        "topic": view.topic, "sequence": sequence(view.sequence), "status": view.status,
+        "config": object(shown(&view.config)), "turns": turns, "earlier_turns": view.earlier_turns,
+        "queue": messages(&view.queue), "held": messages(&view.held),
+        "cards": view.cards.iter().map(card).collect::<Vec<_>>(),
+    }))
+}
+
+fn turn(turn: &TurnView) -> Value {
+    let step = |step: &pilothouse::topic::StepView| json!({"step": step.step, "text": step.text, "calls": step.calls.iter().map(call).collect::<Vec<_>>()});
+    let told = json!({
+        "turn": turn.turn, "messages": turn.messages.iter().map(message).collect::<Vec<_>>(),
+        "steps": turn.steps.iter().map(step).collect::<Vec<_>>(),
+        "started_at": turn.started_at, "finished_at": turn.finished_at,
+    });
+    Value::Object(joined(told, turn.stop.as_ref().map(stop).unwrap_or_default()))
+}
+
+fn message(message: &MessageView) -> Value {
+    let told = json!({"message": message.message, "text": message.text, "at": message.at});
+    Value::Object(joined(told, receipt(&message.receipt)))
+}
+
+fn call(call: &CallView) -> Value {
+    let told = json!({"call": call.call.to_string(), "tool": call.tool, "arguments": call.arguments});
+    let state = match &call.state {
+        CallState::Awaiting { approval } => fields(json!({"state": "awaiting", "approval": approval})),
+        CallState::Running => fields(json!({"state": "running"})),
+        CallState::Finished(result) => joined(json!({"state": "finished"}), self::result(result)),
+    };
+    Value::Object(joined(told, state))
+}
+
+/// The supervision tree.
+pub(super) fn tree(root: &TreeNode) -> Fields {
+    let mut told = fields(shown(root));
+    if let Some(server) = told.get_mut("server") {
+        *server = object(server.take());
+    }
+    let children: Vec<Value> = root.children.iter().map(|child| Value::Object(tree(child))).collect();
+    told.insert("children".into(), children.into());
+    told
+}
+
+/// What a server is doing.
+pub(super) fn server(view: &ServerView) -> Fields {
+    let retry_in = view.retry_at.map(|at| at.since(SystemClock.now()).as_millis());
+    fields(json!({
+        "server": view.server, "state": view.state, "reason": view.reason,
+        "attempt": (view.attempt > 0).then_some(view.attempt),
+        "retry_in_ms": retry_in.map(|wait| u64::try_from(wait).unwrap_or(u64::MAX)),
+    }))
+}
+
+/// An event of the runtime as a whole; `None` for one that a topic's own lines already say.
+pub(super) fn runtime(event: &RuntimeEvent) -> Option<(&'static str, Fields)> {
+    Some(match event {
+        RuntimeEvent::Server(view) => ("server_state", server(view)),
+        RuntimeEvent::Listing { server, revision, tools, fresh, reason } => (
+            "listing",
+            fields(
+                json!({"server": server, "revision": revision, "tools": tools, "fresh": fresh, "reason": reason}),
+            ),
+        ),
+        RuntimeEvent::Restarted { actor, reason } => {
+            ("restarted", fields(json!({"actor": actor, "reason": reason})))
+        }
+        RuntimeEvent::Lagged { missed } => ("lagged", fields(json!({"as": "runtime", "missed": missed}))),
+        RuntimeEvent::TopicOpened { .. } => return None,
+        // The enum may grow; what is new there has no line yet.
+        _ => return None,
+    })
+}
+
+/// Plain data as JSON. All of it has text for keys, so that nothing here can fail.
+fn shown(data: &impl Serialize) -> Value {
+    serde_json::to_value(data).unwrap_or_default()
+}

@@ -1,0 +1,198 @@
+//! The runtime under test, over its restarts: what it is started with, and what a run holds of it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pilothouse::id::{ServerId, TopicId};
+use pilothouse::{Runtime, Server, Topic};
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::models::Models;
+use super::news::News;
+use super::out::{Fields, Out};
+use super::refusal::Refusal;
+use super::show;
+use super::windows::{Kept, Windows};
+use crate::line::{ServerFields, TransportFields};
+use crate::peer::Peer;
+
+/// How long tasks have for their last lines, once the runtime has shut down.
+const LAST_LINES: Duration = Duration::from_secs(2);
+
+/// Everything that a run has on stage.
+pub(super) struct Stage {
+    pub(super) out: Arc<Out>,
+    pub(super) models: Models,
+    pub(super) windows: BTreeMap<TopicId, Arc<Windows>>,
+    /// Calls whose replies are still owed.
+    pub(super) calls: JoinSet<()>,
+    data: Data,
+    seed: u64,
+    servers: BTreeMap<ServerId, Server>,
+    runtime: Option<Runtime>,
+    news: JoinSet<()>,
+}
+
+/// Where the data is kept.
+pub(super) enum Data {
+    /// Where the caller says; it stays.
+    Given(PathBuf),
+    /// In a directory that goes with the run.
+    Scratch(TempDir),
+}
+
+impl Data {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Given(path) => path,
+            Self::Scratch(directory) => directory.path(),
+        }
+    }
+}
+
+impl Stage {
+    pub(super) fn new(out: Arc<Out>, data: Data, seed: u64) -> Self {
+        Self {
+            out,
+            models: Models::new(),
+            windows: BTreeMap::new(),
+            calls: JoinSet::new(),
+            data,
+            seed,
+            servers: BTreeMap::new(),
+            runtime: None,
+            news: JoinSet::new(),
+        }
+    }
+
+    /// Defines a server for the start.
+    pub(super) fn define(&mut self, fields: ServerFields) -> Result<Fields, Refusal> {
+        let id = fields.id.clone();
+        if self.servers.contains_key(&id) {
+            let words = format!("two servers have the id \"{id}\": give each its own");
+            return Err(Refusal::new("duplicate_server", words));
+        }
+        if self.runtime.is_some() {
+            let words =
+                "a server cannot be added while the runtime runs: put `server` lines before all others";
+            return Err(Refusal::new("unsupported", words));
+        }
+        self.servers.insert(id.clone(), server(fields));
+        Ok(show::fields(json!({"server": id})))
+    }
+
+    /// The runtime, started if it does not run.
+    pub(super) async fn runtime(&mut self) -> Result<Runtime, Refusal> {
+        if let Some(runtime) = &self.runtime {
+            return Ok(runtime.clone());
+        }
+        let mut builder =
+            Runtime::builder().data_dir(self.data.path()).seed(self.seed).models(self.models.clone());
+        for server in self.servers.values() {
+            builder = builder.server(server.clone());
+        }
+        let runtime = builder.start().await?;
+        self.news.spawn(News::begin(&runtime, self.out.clone()).follow());
+        self.runtime = Some(runtime.clone());
+        Ok(runtime)
+    }
+
+    /// A topic that was opened before, in this run or an earlier one.
+    pub(super) async fn topic(&mut self, topic: &TopicId) -> Result<Topic, Refusal> {
+        match self.windows.get(topic) {
+            Some(windows) => Ok(windows.topic().clone()),
+            None => Ok(self.runtime().await?.topic(topic.as_str()).await?),
+        }
+    }
+
+    /// The windows on a topic that was opened before, in this run or an earlier one.
+    pub(super) async fn windows(&mut self, topic: &TopicId) -> Result<Arc<Windows>, Refusal> {
+        if let Some(windows) = self.windows.get(topic) {
+            return Ok(windows.clone());
+        }
+        let opened = self.topic(topic).await?;
+        self.open_windows(topic, opened, Kept::default()).await
+    }
+
+    /// Opens the first window on a topic.
+    pub(super) async fn open_windows(
+        &mut self,
+        id: &TopicId,
+        topic: Topic,
+        kept: Kept,
+    ) -> Result<Arc<Windows>, Refusal> {
+        let windows = Windows::open(topic, self.out.clone(), kept).await?;
+        self.windows.insert(id.clone(), windows.clone());
+        Ok(windows)
+    }
+
+    /// Stops gracefully and starts again on the same data; the topics that were open are open again.
+    pub(super) async fn restart(&mut self) -> Result<Fields, Refusal> {
+        let (forced, kept) = self.close().await;
+        let runtime = self.runtime().await?;
+        for (topic, kept) in kept {
+            let opened = runtime.topic(topic.as_str()).await?;
+            self.open_windows(&topic, opened, kept).await?;
+        }
+        Ok(show::fields(json!({"forced": forced})))
+    }
+
+    /// Stops gracefully; everything that happens until then is printed. What did not end in time, and what is to be
+    /// remembered of the topics.
+    pub(super) async fn close(&mut self) -> (Vec<String>, BTreeMap<TopicId, Kept>) {
+        let mut kept = BTreeMap::new();
+        let Some(runtime) = self.runtime.take() else { return (Vec::new(), kept) };
+        let ended = runtime.shutdown().await;
+        for (topic, windows) in std::mem::take(&mut self.windows) {
+            kept.insert(topic, windows.close().await);
+        }
+        drop(runtime);
+        drain(&mut self.calls).await;
+        // The runtime's events end with its last handle, which is gone.
+        drain(&mut self.news).await;
+        (ended.forced, kept)
+    }
+}
+
+/// Lets tasks end by themselves, within a bound.
+async fn drain(tasks: &mut JoinSet<()>) {
+    let ended = timeout(LAST_LINES, async { while tasks.join_next().await.is_some() {} }).await;
+    if ended.is_err() {
+        tasks.abort_all();
+    }
+}
+
+/// A server as the builder takes it.
+fn server(fields: ServerFields) -> Server {
+    let id = fields.id.as_str();
+    let mut server = match fields.transport {
+        TransportFields::Stdio(stdio) => {
+            let started = Server::stdio(id, stdio.command).args(stdio.args);
+            stdio.env.into_iter().fold(started, |server, (name, value)| server.env(name, value.expose()))
+        }
+        TransportFields::Peer(script) => Server::in_memory(id, Peer::new(script)),
+    };
+    if let Some(name) = fields.name {
+        server = server.name(name);
+    }
+    if let Some(tenant) = fields.tenant {
+        server = server.tenant(tenant);
+    }
+    if let Some(within) = fields.connect_timeout_ms {
+        server = server.connect_timeout(Duration::from_millis(within));
+    }
+    if let Some(within) = fields.call_timeout_ms {
+        server = server.call_timeout(Duration::from_millis(within));
+    }
+    if fields.trust_annotations {
+        server = server.trust_annotations();
+    }
+    server = fields.effects.into_iter().fold(server, |server, (tool, effect)| server.effect(tool, effect));
+    server = fields.force_prompt.into_iter().fold(server, Server::force_prompt);
+    fields.disabled.into_iter().fold(server, Server::hide)
+}

@@ -1,0 +1,191 @@
+//! What each verb does to the runtime, and what its reply says.
+
+use std::sync::Arc;
+
+use pilothouse::ServerHandle;
+use pilothouse::approval::Decision;
+use pilothouse::call::{CallOutcome, CallResult};
+use pilothouse::digest::Digest;
+use pilothouse::id::{ApprovalId, ServerId};
+use pilothouse::model::scripted::ToolRef;
+use pilothouse::tool::identity_digits;
+use pilothouse::topic::TopicConfig;
+use serde_json::{Value, json};
+
+use super::models::Models;
+use super::out::Fields;
+use super::refusal::Refusal;
+use super::show;
+use super::stage::Stage;
+use super::windows::{Kept, loaded};
+use crate::line::{
+    AttachFields, CallFields, Cards, ConfigureFields, DecideFields, DetachFields, ListFields, RefreshFields,
+    RestartFields, SendFields, StopFields, TopicFields, ViewFields,
+};
+
+/// What a verb comes to: the fields of its reply.
+type Answered = Result<Fields, Refusal>;
+
+impl Stage {
+    pub(super) async fn open_topic(&mut self, fields: TopicFields) -> Answered {
+        let id = fields.topic;
+        // Before the start: a stored topic that owes a step finds its script.
+        self.models.play(&id, fields.model.script);
+        let mut config = TopicConfig::new(Models::name(&id)).patched(&fields.config.patch());
+        config.tenant = fields.tenant.unwrap_or_default();
+        let topic = self.runtime().await?.open_topic(id.as_str(), config).await?;
+        let view = loaded(&topic).await?;
+        if !self.windows.contains_key(&id) {
+            self.open_windows(&id, topic, Kept::default()).await?;
+        }
+        Ok(show::fields(json!({"topic": id, "status": view.status})))
+    }
+
+    pub(super) async fn send(&mut self, fields: SendFields) -> Answered {
+        let topic = self.topic(&fields.topic).await?;
+        let sent = match fields.key {
+            Some(key) => topic.send_with_key(fields.text, key).await?,
+            None => topic.send(fields.text).await?,
+        };
+        let receipt = show::receipt(&sent.receipt);
+        Ok(show::fields(json!({"topic": fields.topic, "message": sent.message, "receipt": receipt})))
+    }
+
+    pub(super) async fn stop(&mut self, fields: StopFields) -> Answered {
+        let turn = self.topic(&fields.topic).await?.stop("harness").await?;
+        Ok(show::fields(json!({"topic": fields.topic, "turn": turn})))
+    }
+
+    pub(super) async fn configure(&mut self, fields: ConfigureFields) -> Answered {
+        let at_next_turn = self.topic(&fields.topic).await?.configure(fields.config.patch()).await?;
+        Ok(show::fields(json!({"topic": fields.topic, "at_next_turn": at_next_turn})))
+    }
+
+    pub(super) async fn decide(&mut self, fields: DecideFields) -> Answered {
+        let runtime = self.runtime().await?;
+        let decision = Decision {
+            verdict: fields.decision,
+            by: fields.by,
+            reason: fields.reason,
+            // A text that is no digest is the digest of no card.
+            digest: fields
+                .digest
+                .map(|text| Digest::parse(&text).unwrap_or_else(|| Digest::of_bytes(&[text.as_bytes()]))),
+        };
+        let mut answers = Vec::new();
+        for approval in self.chosen(fields.approval)? {
+            let answer = runtime.decide(approval, decision.clone()).await?;
+            answers.push(show::answer(approval, &answer));
+        }
+        Ok(show::fields(json!({"answers": answers})))
+    }
+
+    fn chosen(&self, cards: Cards) -> Result<Vec<ApprovalId>, Refusal> {
+        match cards {
+            Cards::All => Ok(self.out.cards()),
+            Cards::Last => match self.out.cards().pop() {
+                Some(last) => Ok(vec![last]),
+                None => Err(Refusal::new("unknown_approval", "no card was printed so far")),
+            },
+            Cards::Id(text) => match ApprovalId::parse(&text) {
+                Some(approval) => Ok(vec![approval]),
+                None => {
+                    let words =
+                        format!("\"{text}\" is no approval id: write its 64 hex digits, \"last\" or \"all\"");
+                    Err(Refusal::new("malformed_id", words))
+                }
+            },
+        }
+    }
+
+    pub(super) async fn approvals(&mut self) -> Answered {
+        let cards = self.runtime().await?.approvals();
+        cards.iter().for_each(|card| self.out.note_card(card.approval));
+        Ok(show::fields(json!({"cards": cards.iter().map(show::card).collect::<Vec<_>>()})))
+    }
+
+    pub(super) async fn attach(&mut self, fields: AttachFields) -> Answered {
+        self.windows(&fields.topic).await?.attach(&fields.name, fields.buffer)
+    }
+
+    pub(super) async fn detach(&mut self, fields: DetachFields) -> Answered {
+        self.windows(&fields.topic).await?.detach(&fields.name)
+    }
+
+    pub(super) async fn view(&mut self, fields: ViewFields) -> Answered {
+        let topic = self.topic(&fields.topic).await?;
+        Ok(show::view(loaded(&topic).await?.as_ref()))
+    }
+
+    pub(super) async fn surface(&mut self, fields: ViewFields) -> Answered {
+        let topic = self.topic(&fields.topic).await?;
+        loaded(&topic).await?;
+        let surface = topic.surface();
+        let mut shown = surface.map(|surface| show::surface(&surface)).unwrap_or_default();
+        shown.insert("topic".into(), json!(fields.topic));
+        Ok(shown)
+    }
+
+    pub(super) async fn tree(&mut self) -> Answered {
+        Ok(show::tree(&self.runtime().await?.tree()))
+    }
+
+    pub(super) async fn list(&mut self, fields: ListFields) -> Answered {
+        Ok(show::listing(&self.runtime().await?.server(&fields.server)?.list()))
+    }
+
+    pub(super) async fn refresh(&mut self, fields: RefreshFields) -> Answered {
+        let revision = self.runtime().await?.server(&fields.server)?.refresh().await?;
+        Ok(show::fields(json!({"server": fields.server, "revision": revision})))
+    }
+
+    pub(super) async fn restart_server(&mut self, fields: RestartFields) -> Answered {
+        self.runtime().await?.server(&fields.id)?.restart().await?;
+        Ok(show::fields(json!({"server": fields.id})))
+    }
+
+    /// `None` if the reply comes later, when the call is over.
+    pub(super) async fn call(&mut self, line: usize, fields: CallFields) -> Result<Option<Fields>, Refusal> {
+        if fields.topic.is_some() {
+            let words = "a call on behalf of a topic is not available in this version: leave `topic` out";
+            return Err(Refusal::new("unsupported", words));
+        }
+        let Some((server, tool)) = self.callee(fields.tool).await? else {
+            let words = "no server offers a tool of this wire name: look at `surface`";
+            return Ok(Some(show::result(&CallResult::said(CallOutcome::Rejected, words))));
+        };
+        let arguments: Value = fields.arguments;
+        if !fields.background {
+            return Ok(Some(show::result(&server.call(&tool, &arguments).await)));
+        }
+        let out = Arc::clone(&self.out);
+        self.calls.spawn(async move {
+            let result = server.call(&tool, &arguments).await;
+            out.reply(line, show::result(&result));
+        });
+        Ok(None)
+    }
+
+    /// Who runs a tool, and what it calls the tool.
+    async fn callee(&mut self, tool: ToolRef) -> Result<Option<(ServerHandle, String)>, Refusal> {
+        let runtime = self.runtime().await?;
+        match tool {
+            ToolRef::Of(of) => {
+                let server = ServerId::new(of.server)
+                    .map_err(|error| Refusal::new("malformed_id", format!("`tool.server`: {error}")))?;
+                Ok(Some((runtime.server(&server)?, of.tool)))
+            }
+            ToolRef::Name(name) => {
+                let mut servers = runtime.servers().into_iter();
+                Ok(servers.find_map(|server| offered(&server, &name).map(|tool| (server, tool))))
+            }
+        }
+    }
+}
+
+/// The server's own name of the tool that has this wire name. A wire name ends in digits of its tool's identity.
+fn offered(server: &ServerHandle, name: &str) -> Option<String> {
+    let listing = server.list();
+    let mut tools = listing.tools().iter().map(|tool| &tool.name);
+    tools.find(|tool| name.ends_with(&identity_digits(server.id().as_str(), tool))).cloned()
+}
