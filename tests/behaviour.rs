@@ -5,6 +5,8 @@
 #[path = "behaviour/stage.rs"]
 mod stage;
 
+#[path = "behaviour/fake.rs"]
+mod fake;
 #[path = "behaviour/puppet.rs"]
 mod puppet;
 #[path = "behaviour/stores.rs"]
@@ -12,9 +14,15 @@ mod stores;
 
 #[path = "behaviour/approvals.rs"]
 mod approvals;
+#[path = "behaviour/catalog.rs"]
+mod catalog;
 #[path = "behaviour/recovery.rs"]
 mod recovery;
+#[path = "behaviour/servers.rs"]
+mod servers;
 #[path = "behaviour/steering.rs"]
 mod steering;
+#[path = "behaviour/store.rs"]
+mod store;
 #[path = "behaviour/turns.rs"]
 mod turns;

@@ -23,7 +23,7 @@ use pilothouse_rules::approval::Ledger;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio_util::sync::CancellationToken;
 
-use crate::durable::{Committed, Durable, Ground, Pictured, Released, Told, follow};
+use crate::durable::{Committed, Durable, Ground, Pictured, Released, Told, after_earlier_life, follow};
 use crate::session::SessionMsg;
 use crate::slot::{Letter, Reply};
 use crate::tasks::TaskSet;
@@ -100,9 +100,14 @@ impl Actor for ApprovalActor {
         args: ApprovalArgs,
     ) -> Result<ApprovalShell, ActorProcessingErr> {
         let tasks = args.wiring.approval.slot.tasks();
-        let (store, actor) = (args.wiring.store.clone(), myself.clone());
+        let (wiring, actor) = (args.wiring.clone(), myself.clone());
         tasks.spawn(async move {
-            let loaded = journal::load(store.as_ref()).await;
+            let loaded = async {
+                let store = wiring.store.as_ref();
+                after_earlier_life(&wiring.approval.slot, store).await?;
+                journal::load(store).await
+            };
+            let loaded = loaded.await;
             let _gone = actor.cast(own(OwnMsg::Loaded(loaded)));
         });
         let phase = Phase::Loading(VecDeque::new());

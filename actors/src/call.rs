@@ -27,6 +27,8 @@ use crate::wiring::{Ready, ServerPlace, Wiring};
 
 /// The key in a request's `_meta` under which a call is the same over its attempts.
 const IDEMPOTENCY_KEY: &str = "pilothouse/idempotency-key";
+/// How often a call looks whether the server that it waits for still connects.
+const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(100);
 /// The JSON-RPC code with which a server refuses arguments (JSON-RPC 2.0, section 5.1).
 const INVALID_PARAMS: i64 = -32602;
 
@@ -176,13 +178,37 @@ async fn admit(
         return Err(changed());
     }
     // A server that is down refuses before anybody waits for a place.
-    connected(wiring, place)?;
+    reached(wiring, place, order.when_full, deadline).await?;
     let permit = permit(place, order.when_full, deadline).await?;
     let ready = connected(wiring, place)?;
     match confirmed(wiring, place, &ready, tool, deadline).await? {
         Some(fingerprint) if fingerprint == order.tool.fingerprint => Ok((ready, permit)),
         Some(_) => Err(changed()),
         None => Err(rejected("the server no longer offers it")),
+    }
+}
+
+/// The connection; inside a turn one that is being made is waited for. A call that is taken up at the start of a
+/// process always finds its server connecting.
+async fn reached(
+    wiring: &Wiring,
+    place: &ServerPlace,
+    when_full: WhenFull,
+    deadline: Instant,
+) -> Result<Arc<Ready>, CallResult> {
+    let mut ready = place.ready.subscribe();
+    loop {
+        let waits = match when_full {
+            WhenFull::Busy => false,
+            WhenFull::Wait => place.phase.load().state == ServerState::Connecting,
+        };
+        match connected(wiring, place) {
+            Err(_not_yet) if waits && Instant::now() < deadline => {
+                // A connection that fails shows in the phase only, which is looked at again.
+                let _changed = timeout_at(deadline.min(Instant::now() + LOOK_AGAIN), ready.changed()).await;
+            }
+            known => return known,
+        }
     }
 }
 

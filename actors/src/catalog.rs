@@ -25,7 +25,7 @@ use pilothouse_rules::catalog::Catalog;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio_util::sync::CancellationToken;
 
-use crate::durable::{Committed, Durable, Ground, Pictured, Released, follow};
+use crate::durable::{Committed, Durable, Ground, Pictured, Released, after_earlier_life, follow};
 use crate::registry::RegistryMsg;
 use crate::slot::{Letter, Reply};
 use crate::tasks::TaskSet;
@@ -119,9 +119,14 @@ impl Actor for CatalogActor {
         args: CatalogArgs,
     ) -> Result<CatalogShell, ActorProcessingErr> {
         let tasks = args.wiring.catalog.slot.tasks();
-        let (store, actor) = (args.wiring.store.clone(), myself.clone());
+        let (wiring, actor) = (args.wiring.clone(), myself.clone());
         tasks.spawn(async move {
-            let loaded = journal::load(store.as_ref()).await;
+            let loaded = async {
+                let store = wiring.store.as_ref();
+                after_earlier_life(&wiring.catalog.slot, store).await?;
+                journal::load(store).await
+            };
+            let loaded = loaded.await;
             // An actor that has ended needs no listings.
             let _gone = actor.cast(Letter::inside(CatalogMsg::Own(Own(Report::Loaded(loaded)))));
         });

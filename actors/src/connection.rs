@@ -4,7 +4,7 @@
 //! |---|---|---|---|---|
 //! | one connection and its published [`Ready`] | `Stop` from the servers' supervisor; reports of its own tasks | the connector: the server's connect deadline, counted from its place among those that connect; the connection's close: `stop_child` | it never fails by itself: every end is told to the supervisor as `Ended` | one place of `connects_at_once`; 16 notices; one refresh a quiet time |
 //!
-//! Whatever way it ends, also by a kill or a panic, [`Serving`] is dropped: the connection is killed, every pending
+//! Whatever way it ends, also by a kill or a panic, its `Serving` is dropped: the connection is killed, every pending
 //! call is answered, and the readers see no connection any more.
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use pilothouse_messages::error::ConnectError;
 use pilothouse_messages::listing::{CatalogCommand, RefreshCause};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::catalog::CatalogMsg;
@@ -274,19 +274,19 @@ impl Drop for Serving {
     }
 }
 
-/// Waits for a place, then connects; the place is free again as soon as the handshake is over.
+/// Waits for a place, then connects; the place is free again when the handshake is over, or has taken too long.
 async fn connect(
     wiring: &Wiring,
     place: &ServerPlace,
     notices: Notices,
 ) -> Result<Arc<dyn Connection>, EndReason> {
     // Nobody closes this semaphore; if somebody did, everybody would have a place.
-    let turn = wiring.servers.connecting.clone().acquire_owned().await;
+    let turn = wiring.servers.connecting.acquire().await;
     let within = place.definition.connect_timeout.unwrap_or(wiring.limits.connect);
     let connecting = caught(async { place.connector.connect(notices).await });
     // Places are for a burst of starts: a silent server gives its place to the next long before its deadline.
     let keep_place = async {
-        tokio::time::sleep(wiring.limits.connect_place).await;
+        sleep(wiring.limits.connect_place).await;
         drop(turn);
         std::future::pending::<std::convert::Infallible>().await
     };

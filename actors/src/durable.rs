@@ -18,14 +18,14 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use pilothouse_adapters::clock::Clock;
-use pilothouse_adapters::store::{Ack, Batch, Lane};
+use pilothouse_adapters::store::{Ack, Batch, Lane, Store};
 use pilothouse_messages::error::StoreError;
 use pilothouse_messages::time::Timestamp;
 use pilothouse_rules::{Decider, Decision};
 
 use ractor::ActorRef;
 
-use crate::slot::{Letter, Reply};
+use crate::slot::{Letter, Reply, Slot};
 use crate::tasks::TaskSet;
 
 /// What an asker is told about a command: its answer, or why nothing changed.
@@ -250,6 +250,21 @@ impl<D: Pictured, J: Journal<D>> Durable<D, J> {
             }
         }
     }
+}
+
+/// Waits until whatever an earlier life of this actor has appended is durable or never will be. One that ended because
+/// a commit took too long may have left a batch behind that is still under way: the successor reads after it.
+///
+/// # Errors
+/// The store's own.
+pub async fn after_earlier_life<M: Send + 'static>(
+    slot: &Slot<M>,
+    store: &dyn Store,
+) -> Result<(), StoreError> {
+    if slot.restarts() == 0 {
+        return Ok(());
+    }
+    store.lane().append(Batch::new()).await
 }
 
 /// What may be done now; what has to wait is waited for in a task, which reports to the actor.

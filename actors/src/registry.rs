@@ -27,7 +27,7 @@ use pilothouse_rules::registry::{Registry, ToolTable};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use crate::catalog::offer;
-use crate::durable::{Committed, Durable, Ground, Pictured, Released, follow};
+use crate::durable::{Committed, Durable, Ground, Pictured, Released, after_earlier_life, follow};
 use crate::slot::{Letter, Reply};
 use crate::tasks::TaskSet;
 use crate::wiring::Wiring;
@@ -100,9 +100,14 @@ impl Actor for RegistryActor {
         args: RegistryArgs,
     ) -> Result<RegistryShell, ActorProcessingErr> {
         let tasks = args.wiring.registry.slot.tasks();
-        let (store, actor) = (args.wiring.store.clone(), myself.clone());
+        let (wiring, actor) = (args.wiring.clone(), myself.clone());
         tasks.spawn(async move {
-            let loaded = journal::load(store.as_ref()).await;
+            let loaded = async {
+                let store = wiring.store.as_ref();
+                after_earlier_life(&wiring.registry.slot, store).await?;
+                journal::load(store).await
+            };
+            let loaded = loaded.await;
             // An actor that has ended needs no names.
             let _gone = actor.cast(Letter::inside(RegistryMsg::Own(Own(Report::Loaded(loaded)))));
         });

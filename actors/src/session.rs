@@ -28,7 +28,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::call::{self, CallOrder, WhenFull};
-use crate::durable::{Committed, Durable, Ground, Released, Told, follow};
+use crate::durable::{Committed, Durable, Ground, Released, Told, after_earlier_life, follow};
 use crate::hub::TopicPicture;
 use crate::slot::{Letter, Reply};
 use crate::tasks::{TaskSet, caught};
@@ -117,10 +117,14 @@ impl Actor for SessionActor {
     ) -> Result<SessionShell, ActorProcessingErr> {
         let SessionArgs { wiring, place, cause } = args;
         let tasks = place.slot.tasks();
-        let (store, topic, actor) = (wiring.store.clone(), place.topic.clone(), myself.clone());
-        let limits = wiring.limits.clone();
+        let (wired, placed, actor) = (wiring.clone(), place.clone(), myself.clone());
         tasks.spawn(async move {
-            let loaded = journal::load(store.as_ref(), topic, limits).await;
+            let loaded = async {
+                let store = wired.store.as_ref();
+                after_earlier_life(&placed.slot, store).await?;
+                journal::load(store, placed.topic.clone(), wired.limits.clone()).await
+            };
+            let loaded = loaded.await;
             let _gone = actor.cast(Letter::inside(SessionMsg::Own(Own(OwnMsg::Loaded(Box::new(loaded))))));
         });
         let calls = Arc::new(Semaphore::new(wiring.limits.calls_per_topic.max(1)));

@@ -247,6 +247,22 @@ impl<M: Send + 'static> Slot<M> {
         }
     }
 
+    /// Asks the actor a last time: everybody who asks from now on is told that the runtime has shut down, and what was
+    /// asked before is handled first.
+    ///
+    /// # Errors
+    /// [`AskError::ShutDown`] if the actor is away; else as [`ask`](Self::ask).
+    pub async fn ask_last<T>(&self, body: impl FnOnce(Reply<T>) -> M) -> Result<T, AskError> {
+        self.presence.send_replace(Presence::Closed);
+        let actor = self.current.load_full().ok_or(AskError::ShutDown)?;
+        let (sender, receiver) = oneshot::channel();
+        actor.cast(Letter::inside(body(Reply(sender)))).map_err(|_gone| AskError::ShutDown)?;
+        match tokio::time::timeout(self.answer_within, receiver).await {
+            Ok(Ok(answer)) => Ok(answer?),
+            Ok(Err(_)) | Err(_) => Err(AskError::Interrupted),
+        }
+    }
+
     fn closed(&self) -> Option<AskError> {
         matches!(*self.presence.borrow(), Presence::Closed).then_some(AskError::ShutDown)
     }

@@ -2,7 +2,8 @@
 //!
 //! A *lane* belongs to one writer. It acknowledges its batches in the order in which they were appended, each one
 //! only when it and all before it are durable (synced to the disk, not only handed to the kernel). Many lanes share
-//! one sync: group commit is inside the store. After one failure a lane refuses everything, so that no later batch
+//! one sync: group commit is inside the store. An acknowledgement also says that every batch which was appended
+//! before it, in any lane, is durable or never will be. After one failure a lane refuses everything, so that no later batch
 //! can become durable over a gap.
 
 use std::pin::Pin;

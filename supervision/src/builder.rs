@@ -26,7 +26,7 @@ use tokio::sync::watch;
 use crate::inner::{Inner, Life};
 use crate::root::{RootActor, RootArgs, RootMsg};
 use crate::runtime::Runtime;
-use crate::stop::last_decision;
+use crate::stop::in_turn;
 pub use server::Server;
 
 /// How many topics one page of the start reads.
@@ -188,7 +188,8 @@ impl Builder {
 
 /// Waits until everything stored has been read back: a runtime that has started shows its cards and its listings.
 async fn read_back(wiring: &Wiring) -> Result<(), (&'static str, AskError)> {
-    last_decision(wiring).await.map_err(|error| ("approval", error))?;
+    // A rejection would be an answer, too.
+    let _told = wiring.approval.slot.ask(in_turn).await.map_err(|error| ("approval", error))?;
     wiring.catalog.slot.ask(|reply| CatalogMsg::Greet { reply }).await.map_err(|error| ("catalog", error))?;
     wiring.registry.slot.ask(|reply| RegistryMsg::Greet { reply }).await.map_err(|error| ("registry", error))
 }

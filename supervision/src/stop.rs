@@ -5,13 +5,14 @@
 use std::time::Duration;
 
 use pilothouse_actors::approval::ApprovalMsg;
+use pilothouse_actors::durable::Told;
 use pilothouse_actors::servers::ServersMsg;
-use pilothouse_actors::slot::{Letter, Slot};
+use pilothouse_actors::slot::{Letter, Reply, Slot};
 use pilothouse_actors::topics::TopicsMsg;
 use pilothouse_actors::wiring::Wiring;
 use pilothouse_messages::approval::ApprovalCommand;
 use pilothouse_messages::error::AskError;
-use pilothouse_messages::id::TopicId;
+use pilothouse_rules::approval::Ledger;
 use ractor::ActorRef;
 use tokio::time::timeout;
 
@@ -44,17 +45,17 @@ pub(crate) async fn in_order(wiring: &Wiring, root: &ActorRef<Letter<RootMsg>>) 
             forced.push(format!("{part}: {reason}"));
         }
     };
-    let topics = wiring.topics.slot.ask(|reply| TopicsMsg::StopAll { reply });
+    let topics = wiring.topics.slot.ask_last(|reply| TopicsMsg::StopAll { reply });
     note("topics", within(bound * 3 / 10, topics).await);
     wiring.topics.slot.close();
     close_topics(wiring);
-    let servers = wiring.servers.slot.ask(|reply| ServersMsg::StopAll { reply });
+    let servers = wiring.servers.slot.ask_last(|reply| ServersMsg::StopAll { reply });
     note("servers", within(bound * 4 / 10, servers).await);
     wiring.servers.slot.close();
     close_servers(wiring);
     end(&wiring.registry.slot);
     end(&wiring.catalog.slot);
-    note("approval", within(bound / 10, last_decision(wiring)).await);
+    note("approval", within(bound / 10, wiring.approval.slot.ask_last(in_turn)).await);
     end(&wiring.approval.slot);
     // ractor kills whatever is left below the root; guards in the actors' states end what they held.
     root.stop(Some("the runtime shuts down".to_owned()));
@@ -81,15 +82,11 @@ async fn within<T>(bound: Duration, asked: impl Future<Output = Result<T, AskErr
     }
 }
 
-/// Answered in order, so that every decision before it has been answered, too; and not before the ledger is read.
-pub(crate) async fn last_decision(wiring: &Wiring) -> Result<(), AskError> {
-    let topic = TopicId::new("-").map_err(|_never| AskError::ShutDown)?;
-    let command = ApprovalCommand::Withdraw { topic, approvals: Vec::new(), reason: String::new() };
-    let answer =
-        wiring.approval.slot.ask(|reply| ApprovalMsg::Command { command, reply: Some(reply) }).await?;
-    // An empty withdrawal changes nothing, whatever the ledger says to it.
-    drop(answer);
-    Ok(())
+/// An errand that at most expires what is due, and is answered in order: when it is, the ledger has been read, and
+/// every decision before it has been answered, too.
+pub(crate) fn in_turn(reply: Reply<Told<Ledger>>) -> ApprovalMsg {
+    let command = ApprovalCommand::Tick;
+    ApprovalMsg::Command { command, reply: Some(reply) }
 }
 
 /// Those that the supervisor did not get to.

@@ -17,6 +17,7 @@ use pilothouse_messages::topic::{Recovery, TopicCommand};
 use pilothouse_messages::tree::RuntimeEvent;
 use pilothouse_rules::restart::{Restarts, Verdict};
 use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
+use tokio::task::JoinSet;
 
 use crate::root::vacate;
 
@@ -175,19 +176,28 @@ impl TopicsShell {
         }
     }
 
-    /// Ends every session in the order of their topics: each records the end of its turn first.
+    /// Ends every session: each records the end of its turn first. They do so side by side, since each waits for the
+    /// store only, and share its commits.
     fn stop_all(&self, reply: Reply<()>) {
         let wiring = self.wiring.clone();
         self.tasks.spawn(async move {
+            let mut ends = JoinSet::new();
+            for place in wiring.topics.places.load().values().cloned() {
+                ends.spawn(async move {
+                    let command = TopicCommand::ShutDown;
+                    // A session that cannot record its end any more recovers at the next start.
+                    let told =
+                        place.slot.ask_last(|reply| SessionMsg::Command { command, reply: Some(reply) });
+                    drop(told.await);
+                });
+            }
+            // A panic in one of them is a topic that recovers.
+            while ends.join_next().await.is_some() {}
             for place in wiring.topics.places.load().values() {
-                let command = TopicCommand::ShutDown;
-                // A session that cannot record its end any more recovers at the next start.
-                let _told = place.slot.ask(|reply| SessionMsg::Command { command, reply: Some(reply) }).await;
-                let session = place.slot.current();
-                place.slot.close();
-                if let Some(session) = session {
+                if let Some(session) = place.slot.current() {
                     session.stop(Some("the runtime shuts down".to_owned()));
                 }
+                place.slot.close();
                 place.slot.tasks().cancel();
                 place.hub.close();
             }

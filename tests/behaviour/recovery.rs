@@ -29,6 +29,12 @@ fn tools() -> Arc<Peer> {
     ]}))
 }
 
+fn slow_to_start() -> Arc<Peer> {
+    peer(
+        json!({"tools": [{"name": "drop", "reply": "dropped"}, {"name": "look"}], "faults": [{"delay_ms": 700}]}),
+    )
+}
+
 fn drop_it() -> Step {
     call("a", "drop", json!({"what": "it"}))
 }
@@ -94,15 +100,37 @@ async fn a_decision_that_its_topic_never_recorded_is_taken_up() {
     // The ledger's record comes first; nothing else is kept by this crash.
     let decided = recorder.moments().remove(0);
     stage.topic.stop("the old process").await.expect("it is there");
-    let ran_before = peer.executions("drop");
 
-    let runtime = plays([Step::text("Done.")]).peer("a", &peer).store(decided.after_power_cut).start().await;
+    // Its server takes a while to start, as programs do.
+    let peer = slow_to_start();
+    let runtime =
+        plays([Step::text("Done.")]).peer("a", &peer).cold().store(decided.after_power_cut).start().await;
     assert_eq!(runtime.approvals(), []);
     let topic = runtime.topic("t").await.expect("it is stored");
     holds("the turn goes on", || topic.view().is_some_and(|view| view.status == TopicStatus::Done)).await;
-    assert_eq!(peer.executions("drop"), ran_before + 1);
+    assert_eq!(peer.executions("drop"), 1);
     let again = runtime.decide(card.approval, Decision::allow("bob")).await;
     assert!(matches!(again, Ok(DecideAnswer::Already(_))), "{again:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_beside_a_card_is_run_again_once_its_server_is_there() {
+    let (peer, store) = (tools(), memory());
+    let steps = [calls([("a", "look", json!({})), ("a", "drop", json!({}))])];
+    let mut stage = plays(steps).peer("a", &peer).store(store.clone()).raise().await;
+    peer.hold_calls();
+    stage.say("first").await;
+    let card = stage.until_card().await;
+
+    let peer = slow_to_start();
+    let mut stage = plays([Step::text("Done.")]).peer("a", &peer).cold().store(store.crash()).raise().await;
+    stage.decide(&card, Decision::allow("ann")).await;
+    assert_eq!(stage.until_end().await, StopReason::Completed);
+    assert_eq!((peer.executions("look"), peer.executions("drop")), (1, 1));
+    assert_eq!(
+        stage.results().iter().map(said).collect::<Vec<_>>(),
+        ["succeeded: done", "succeeded: dropped"]
+    );
 }
 
 /// What was true just before a batch became durable.
@@ -199,7 +227,7 @@ enum Pace {
 }
 
 fn setup(model: Arc<ScriptedModel>, peer: &Arc<Peer>) -> Setup {
-    thinks(model).peer("a", peer).config(|config| config.approval_ttl_ms = Some(3_600_000))
+    thinks(model).peer("a", peer).config(|config| config.approval_ttl_ms = Some(300_000))
 }
 
 /// Plays a story, then crashes it after each of its batches, in both ways.

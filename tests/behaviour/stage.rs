@@ -151,7 +151,7 @@ impl Stage {
         match timeout(PATIENCE, self.window.next()).await {
             Ok(Some(TopicEventOut::Update { update, .. })) => update,
             Ok(other) => panic!("the window shows no update, but {other:?}"),
-            Err(_elapsed) => panic!("nothing more happens; the view is {:#?}", self.view()),
+            Err(_elapsed) => panic!("nothing more happens: {:?}, {:?}", self.status(), self.messages()),
         }
     }
 
@@ -362,7 +362,7 @@ pub(crate) async fn holds(what: &str, mut fact: impl FnMut() -> bool) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    assert!(timeout(PATIENCE, looking).await.is_ok(), "in {PATIENCE:?}: {what}");
+    assert!(timeout(PATIENCE, looking).await.is_ok(), "not in {PATIENCE:?}: {what}");
 }
 
 /// Providers refuse a history in which a call has no result, two, or one out of its place.

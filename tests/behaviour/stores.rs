@@ -11,48 +11,60 @@ use tokio::time::sleep;
 
 type Answer<'a, T> = std::pin::Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
-/// A store that needs a while for each batch, as a disk does: batches of one lane follow each other, and a batch is
-/// neither readable nor kept by a crash before it is acknowledged.
+/// A store that needs a while for each batch, as a disk does: batches follow each other, and one is neither readable
+/// nor kept by a crash before it is acknowledged.
 #[derive(Clone)]
 pub(crate) struct Slow<S> {
     inner: S,
     latency: Duration,
-    /// Batches that are not acknowledged yet, of all lanes.
+    queue: mpsc::UnboundedSender<Queued>,
+    /// Batches that are not acknowledged yet.
     under_way: Arc<watch::Sender<usize>>,
+}
+
+/// One batch, and where it goes.
+struct Queued {
+    lane: Arc<dyn Lane>,
+    batch: Batch,
+    ack: AckSender,
 }
 
 impl<S: Store> Slow<S> {
     pub(crate) fn over(inner: S, latency: Duration) -> Self {
-        Self { inner, latency, under_way: Arc::new(watch::Sender::new(0)) }
+        let (queue, mut waiting) = mpsc::unbounded_channel::<Queued>();
+        let under_way = Arc::new(watch::Sender::new(0));
+        let done = under_way.clone();
+        tokio::spawn(async move {
+            while let Some(Queued { lane, batch, ack }) = waiting.recv().await {
+                sleep(latency).await;
+                ack.send(lane.append(batch).await);
+                done.send_modify(|count| *count -= 1);
+            }
+        });
+        Self { inner, latency, queue, under_way }
     }
 }
 
 struct SlowLane {
-    batches: mpsc::UnboundedSender<(Batch, AckSender)>,
+    lane: Arc<dyn Lane>,
+    queue: mpsc::UnboundedSender<Queued>,
     under_way: Arc<watch::Sender<usize>>,
 }
 
 impl Lane for SlowLane {
     fn append(&self, batch: Batch) -> Ack {
-        let (sender, answer) = ack();
+        let (ack, answer) = ack();
         self.under_way.send_modify(|count| *count += 1);
-        self.batches.send((batch, sender)).expect("the lane's task lives as long as the lane");
+        // A store whose Tokio runtime has ended answers nobody.
+        let _over = self.queue.send(Queued { lane: self.lane.clone(), batch, ack });
         answer
     }
 }
 
 impl<S: Store> Store for Slow<S> {
     fn lane(&self) -> Arc<dyn Lane> {
-        let (batches, mut waiting) = mpsc::unbounded_channel::<(Batch, AckSender)>();
-        let (lane, latency, under_way) = (self.inner.lane(), self.latency, self.under_way.clone());
-        tokio::spawn(async move {
-            while let Some((batch, sender)) = waiting.recv().await {
-                sleep(latency).await;
-                sender.send(lane.append(batch).await);
-                under_way.send_modify(|count| *count -= 1);
-            }
-        });
-        Arc::new(SlowLane { batches, under_way: self.under_way.clone() })
+        let (queue, under_way) = (self.queue.clone(), self.under_way.clone());
+        Arc::new(SlowLane { lane: self.inner.lane(), queue, under_way })
     }
 
     fn get(&self, keyspace: Keyspace, key: Vec<u8>) -> Answer<'_, Option<Vec<u8>>> {
@@ -136,6 +148,95 @@ impl<T: Send + 'static> Store for Recorder<T> {
         let store =
             Self { inner: self.inner.clone(), witness: self.witness.clone(), moments: self.moments.clone() };
         Arc::new(RecorderLane { lane: self.inner.lane(), store })
+    }
+
+    fn get(&self, keyspace: Keyspace, key: Vec<u8>) -> Answer<'_, Option<Vec<u8>>> {
+        self.inner.get(keyspace, key)
+    }
+
+    fn scan(
+        &self,
+        keyspace: Keyspace,
+        prefix: Vec<u8>,
+        after: Option<Vec<u8>>,
+        limit: usize,
+    ) -> Answer<'_, Vec<Pair>> {
+        self.inner.scan(keyspace, prefix, after, limit)
+    }
+
+    fn close(&self) -> Answer<'_, ()> {
+        self.inner.close()
+    }
+}
+
+/// What befalls one batch.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Mishap {
+    /// It fails, and what its lane wanted to write after it is refused.
+    Fails,
+    /// It, and everything after it, becomes durable later than anybody waits for it.
+    Stalls,
+}
+
+/// A store in memory that has one mishap.
+#[derive(Clone)]
+pub(crate) struct Faulty {
+    inner: MemoryStore,
+    mishap: Mishap,
+    /// Batches until then.
+    left: Arc<Mutex<Option<usize>>>,
+}
+
+impl Faulty {
+    /// The mishap befalls the batch that comes after `good` ones.
+    pub(crate) fn after(good: usize, mishap: Mishap) -> Self {
+        Self { inner: MemoryStore::new(), mishap, left: Arc::new(Mutex::new(Some(good))) }
+    }
+
+    /// Whether that batch has come.
+    pub(crate) fn is_over(&self) -> bool {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
+    /// What the end of the process leaves.
+    pub(crate) fn killed(&self) -> MemoryStore {
+        self.inner.crash_keeping_lazy()
+    }
+}
+
+struct FaultyLane {
+    lane: Arc<dyn Lane>,
+    store: Faulty,
+}
+
+impl Lane for FaultyLane {
+    fn append(&self, batch: Batch) -> Ack {
+        let mut left = self.store.left.lock().unwrap_or_else(PoisonError::into_inner);
+        match *left {
+            Some(0) => {
+                *left = None;
+                let store = self.store.inner.clone();
+                match self.store.mishap {
+                    Mishap::Fails => store.fail_next(StoreError::Io { reason: "a bad sector".to_owned() }),
+                    Mishap::Stalls => {
+                        store.hold();
+                        tokio::spawn(async move {
+                            sleep(Duration::from_secs(7)).await;
+                            store.release();
+                        });
+                    }
+                }
+            }
+            Some(more) => *left = Some(more - 1),
+            None => {}
+        }
+        self.lane.append(batch)
+    }
+}
+
+impl Store for Faulty {
+    fn lane(&self) -> Arc<dyn Lane> {
+        Arc::new(FaultyLane { lane: self.inner.lane(), store: self.clone() })
     }
 
     fn get(&self, keyspace: Keyspace, key: Vec<u8>) -> Answer<'_, Option<Vec<u8>>> {

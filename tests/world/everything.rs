@@ -1,7 +1,9 @@
 //! Two `everything` servers: one is killed in the middle of a call and comes back, the other one notices nothing.
 
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::id as own_pid;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pilothouse::call::{CallOutcome, CallResult};
@@ -12,6 +14,7 @@ use pilothouse::prelude::*;
 use pilothouse::server::ServerState;
 use pilothouse::topic::CallState;
 use pilothouse::{ServerHandle, Subscription};
+use pilothouse_harness::driver;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -175,4 +178,48 @@ async fn a_server_that_is_killed_in_a_call_comes_back_and_its_neighbour_notices_
         let left = machine::children(own_pid(), &format!("PILOTHOUSE_WORLD_SERVER={id}"));
         assert_eq!(left, [], "of server {id}");
     }
+}
+
+/// What a run prints, for the test that looks on.
+#[derive(Clone, Default)]
+struct Printed(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Printed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("nobody panics while printing").extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Printed {
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().expect("nobody panics while printing")).into_owned()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_lines_about_two_everything_servers_hold() {
+    let Some(program) = machine::installed(PROGRAM) else { return };
+    let lines = include_str!("everything.jsonl");
+    // A process of its own would search PATH; this one cannot change its own.
+    let lines = lines.replace(&format!("{PROGRAM:?}"), &json!(program).to_string());
+    let printed = Printed::default();
+    let run = driver::run(lines.as_bytes(), Box::new(printed.clone()), driver::Options::default());
+    let ended = timeout(PATIENCE * 3, run).await.expect("the run ends").expect("it can print");
+    assert_eq!(ended, driver::Ended::Held, "{}", printed.text());
+
+    let states = printed.text().lines().filter_map(|line| state_of("b", line)).collect::<Vec<_>>();
+    let alive: Vec<_> = states.iter().filter(|state| *state != "stopped").collect();
+    assert_eq!(alive, ["connecting", "ready"], "b starts once: {states:?}");
+}
+
+/// What a line says that this server does, if it says so.
+fn state_of(id: &str, line: &str) -> Option<String> {
+    let line: Value = serde_json::from_str(line).ok()?;
+    let event = line.get("event").filter(|event| event["kind"] == "server_state" && event["server"] == id)?;
+    event["state"].as_str().map(str::to_owned)
 }

@@ -59,12 +59,13 @@ async fn connection(wiring: &Wiring, place: &ServerPlace) -> Result<Arc<Ready>, 
     found.ok_or_else(|| reason.unwrap_or_else(|| format!("not connected within {} ms", within.as_millis())))
 }
 
-/// How long the server may take to connect: all that are before it may use up their deadlines, so many at a time.
+/// How long the server may take to connect: all that are before it keep their places for a while, so many at a time.
 fn patience(wiring: &Wiring, place: &ServerPlace) -> Duration {
-    let connect = place.definition.connect_timeout.unwrap_or(wiring.limits.connect);
-    let servers = wiring.servers.places.load().len();
-    let rounds = servers.div_ceil(wiring.limits.connects_at_once.max(1)).max(1);
-    connect.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX))
+    let limits = &wiring.limits;
+    let connect = place.definition.connect_timeout.unwrap_or(limits.connect);
+    let rounds = wiring.servers.places.load().len().div_ceil(limits.connects_at_once.max(1));
+    let turn = limits.connect_place.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX));
+    connect.saturating_add(turn)
 }
 
 async fn pages(connection: &dyn Connection, limits: &Arc<Limits>) -> Result<ListedTools, String> {

@@ -64,14 +64,14 @@ async fn a_server_that_never_answers_delays_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn silent_servers_that_fill_all_places_make_a_server_wait_for_a_place_and_not_for_its_deadline() {
-    let silent = Toy::new().connect(Answers::Never);
-    let quick = Toy::new();
+async fn a_silent_server_gives_its_place_to_the_next_long_before_its_deadline() {
+    let (silent, quick) = (Toy::new().connect(Answers::Never), Toy::new());
     let mut limits = Limits::default();
     limits.connects_at_once = 1;
+    let place = limits.connect_place;
     let house = House::of(Plan { limits, ..Plan::default() }, &[("1", &silent), ("2", &quick)]).await;
     let waited = house.until("2", ServerState::Ready).await;
-    assert!(waited >= ms(29_900) && waited <= ms(30_100), "{waited:?}");
+    assert!(waited >= place && waited <= place + ms(10), "{waited:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -333,7 +333,12 @@ async fn a_restart_has_tools_under_the_same_names_before_any_server_has_answered
     let after = house.order("toy").tool;
     assert_eq!((after.name, after.fingerprint), (before.tool.name.clone(), before.tool.fingerprint));
     assert_eq!(house.listed("toy"), stale("read from the store; the server has not answered yet"));
-    assert_eq!(house.outcome(before).await, (Unavailable, ms(0)));
+    let mut impatient = before.clone();
+    impatient.when_full = WhenFull::Busy;
+    assert_eq!(house.outcome(impatient).await, (Unavailable, ms(0)));
+    let (outcome, took) = house.outcome(before).await;
+    assert_eq!(outcome, Unavailable, "inside a turn it waits while the server connects");
+    assert!(took <= Limits::default().connect + ms(100), "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -439,6 +444,21 @@ async fn a_restart_ends_the_connection_before_the_next_one_starts() {
     house.until_true("it is connected again", || toy.counts()[0] == 2).await;
     house.until_confirmed("toy").await;
     assert_eq!((house.state("toy"), toy.counts()[3]), (ServerState::Ready, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_being_ended_takes_no_new_call_and_may_answer_the_old_ones() {
+    let toy = Toy::new().call(Answers::Never).close(Answers::Never);
+    let house = House::open(&[("toy", &toy)]).await;
+    house.until_confirmed("toy").await;
+    let old = house.call(house.order("toy"));
+    house.until_true("the call is sent", || toy.counts()[2] == 1).await;
+    assert_eq!(house.switch("toy", Power::Off).await, Ok(()));
+    let closing = || house.place("toy").ready.borrow().is_none();
+    assert!(house.until_true("it is being ended", closing).await < ms(10));
+    assert_eq!(house.outcome(house.order("toy")).await, (Unavailable, ms(0)));
+    let toy = toy.call(Answers::Yes);
+    assert_eq!((old.await.expect("no panic").outcome, toy.counts()[2]), (Succeeded, 1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -109,7 +109,7 @@ struct Missed {
 
 impl Missed {
     fn words(&self, seed: u64) -> String {
-        let seen: Vec<String> = self.seen.iter().map(|line| json_text(line)).collect();
+        let seen: Vec<String> = self.seen.iter().map(json_text).collect();
         let seen = if seen.is_empty() { "nothing".to_owned() } else { seen.join(" ") };
         format!("line {}: {}; seen instead: {seen}; seed {seed}", self.line, self.wanted)
     }

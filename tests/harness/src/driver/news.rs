@@ -2,15 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pilothouse::id::ServerId;
 use pilothouse::listing::{ListingState, ListingView};
 use pilothouse::server::ServerView;
 use pilothouse::tree::RuntimeEvent;
-use pilothouse::{Runtime, RuntimeEvents};
+use pilothouse::{Runtime, RuntimeEvents, ServerHandle};
 
 use super::out::Out;
 use super::show;
+
+/// How long tools that are listed may take to be callable.
+const CALLABLE: Duration = Duration::from_secs(2);
 
 /// Prints a runtime's own events, once each.
 pub(super) struct News {
@@ -20,25 +24,40 @@ pub(super) struct News {
     servers: BTreeMap<ServerId, ServerView>,
     /// What was printed last of each listing.
     listings: BTreeMap<ServerId, RuntimeEvent>,
+    /// Servers that were listed before anybody listened; their tools may not be callable yet.
+    listed: Vec<ServerHandle>,
 }
 
 impl News {
     /// Listens, and prints how the servers stand: nobody could listen while the runtime started.
     pub(super) fn begin(runtime: &Runtime, out: Arc<Out>) -> Self {
-        let events = runtime.events();
-        let mut news = Self { out, events, servers: BTreeMap::new(), listings: BTreeMap::new() };
+        let mut news = Self {
+            out,
+            events: runtime.events(),
+            servers: BTreeMap::new(),
+            listings: BTreeMap::new(),
+            listed: Vec::new(),
+        };
         for server in runtime.servers() {
             let view = server.view();
             // A look at a cold listing would be a wish for it.
-            let listing = view.revision.map(|_listed| listed(&server.list()));
+            let listing = view.revision.map(|_listed| server.list());
             news.print(RuntimeEvent::Server(Box::new(view)));
-            listing.into_iter().for_each(|listing| news.print(listing));
+            match listing.as_deref() {
+                Some(listing) if matches!(listing.state, ListingState::Warm) => news.listed.push(server),
+                Some(listing) => news.print(listed(listing)),
+                None => {}
+            }
         }
         news
     }
 
     /// Goes on until the runtime is gone.
     pub(super) async fn follow(mut self) {
+        for server in std::mem::take(&mut self.listed) {
+            let listing = server.warm(CALLABLE).await;
+            self.print(listed(&listing));
+        }
         while let Some(event) = self.events.next().await {
             self.print(event);
         }

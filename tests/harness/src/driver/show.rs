@@ -1,9 +1,12 @@
 //! What the runtime shows, as fields of lines out.
 
+use std::time::Duration;
+
+use pilothouse::Sent;
 use pilothouse::approval::{Card, DecideAnswer, Settlement};
 use pilothouse::call::{CallResult, Content};
 use pilothouse::clock::{Clock, SystemClock};
-use pilothouse::id::{ApprovalId, Sequence};
+use pilothouse::id::{ApprovalId, Sequence, TopicId};
 use pilothouse::listing::{ListingState, ListingView};
 use pilothouse::server::ServerView;
 use pilothouse::tool::{SurfaceView, ToolDefinition};
@@ -76,6 +79,18 @@ pub(super) fn receipt(receipt: &Receipt) -> Fields {
     })
 }
 
+/// The reply to a message that was taken.
+pub(super) fn sent(topic: &TopicId, sent: &Sent) -> Fields {
+    joined(json!({"topic": topic, "message": sent.message}), placed(&sent.receipt))
+}
+
+/// Where a message is, beside other things about it.
+fn placed(receipt: &Receipt) -> Fields {
+    let mut told = self::receipt(receipt);
+    let state = told.remove("state");
+    joined(json!({"receipt": state}), told)
+}
+
 fn stop(stop: &StopReason) -> Fields {
     fields(json!({"stop": stop.name(), "reason": stop.detail()}))
 }
@@ -126,10 +141,10 @@ pub(super) fn listing(view: &ListingView) -> Fields {
     };
     let tools: Vec<Value> = view.tools().iter().map(tool).collect();
     let listing = view.listing.as_deref();
-    let age = listing.map(|listing| SystemClock.now().since(listing.listed_at).as_millis());
+    let age = listing.map(|listing| SystemClock.now().since(listing.listed_at));
     fields(json!({
         "server": view.server, "state": state, "reason": reason, "tools": tools,
-        "revision": listing.map(|listing| listing.revision), "age_ms": age.map(|age| age.min(u128::from(u64::MAX)) as u64),
+        "revision": listing.map(|listing| listing.revision), "age_ms": age.map(milliseconds),
         "dropped": listing.map(|listing| &listing.dropped),
     }))
 }
@@ -174,7 +189,7 @@ fn turn(turn: &TurnView) -> Value {
 
 fn message(message: &MessageView) -> Value {
     let told = json!({"message": message.message, "text": message.text, "at": message.at});
-    Value::Object(joined(told, receipt(&message.receipt)))
+    Value::Object(joined(told, placed(&message.receipt)))
 }
 
 fn call(call: &CallView) -> Value {
@@ -200,11 +215,11 @@ pub(super) fn tree(root: &TreeNode) -> Fields {
 
 /// What a server is doing.
 pub(super) fn server(view: &ServerView) -> Fields {
-    let retry_in = view.retry_at.map(|at| at.since(SystemClock.now()).as_millis());
+    let retry_in = view.retry_at.map(|at| at.since(SystemClock.now()));
     fields(json!({
         "server": view.server, "state": view.state, "reason": view.reason,
         "attempt": (view.attempt > 0).then_some(view.attempt),
-        "retry_in_ms": retry_in.map(|wait| u64::try_from(wait).unwrap_or(u64::MAX)),
+        "retry_in_ms": retry_in.map(milliseconds),
     }))
 }
 
@@ -226,6 +241,10 @@ pub(super) fn runtime(event: &RuntimeEvent) -> Option<(&'static str, Fields)> {
         // The enum may grow; what is new there has no line yet.
         _ => return None,
     })
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Plain data as JSON. All of it has text for keys, so that nothing here can fail.

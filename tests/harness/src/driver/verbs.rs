@@ -47,8 +47,7 @@ impl Stage {
             Some(key) => topic.send_with_key(fields.text, key).await?,
             None => topic.send(fields.text).await?,
         };
-        let receipt = show::receipt(&sent.receipt);
-        Ok(show::fields(json!({"topic": fields.topic, "message": sent.message, "receipt": receipt})))
+        Ok(show::sent(&fields.topic, &sent))
     }
 
     pub(super) async fn stop(&mut self, fields: StopFields) -> Answered {

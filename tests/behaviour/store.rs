@@ -1,0 +1,187 @@
+//! A store that fails or stalls: whoever waits is told, the actor starts afresh from what is kept, nobody else notices.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pilothouse::error::{AskError, StoreError, TopicError};
+use pilothouse::model::scripted::{ScriptedModel, Step};
+use pilothouse::prelude::*;
+use pilothouse::topic::{ConfigPatch, TopicStatus};
+use pilothouse::tree::RuntimeEvent;
+use pilothouse_harness::peer::Peer;
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use crate::stage::{
+    PATIENCE, Stage, assert_acceptable, call, calls, holds, memory, messages, peer, plays, settle, thinks,
+};
+use crate::stores::{Faulty, Mishap};
+
+fn full() -> StoreError {
+    StoreError::Io { reason: "the disk is full".to_owned() }
+}
+
+fn tools() -> Arc<Peer> {
+    peer(json!({"tools": [
+        {"name": "look", "reply": "seen"},
+        {"name": "drop", "reply": "dropped"},
+        {"name": "burn", "reply": "burnt"},
+    ]}))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_cannot_be_kept_is_refused_and_the_session_starts_afresh() {
+    let store = memory();
+    let mut stage = plays([Step::text("Yes?")]).store(store.clone()).raise().await;
+    let mut events = stage.runtime.events();
+    store.fail_next(full());
+    let refused = stage.topic.send("first").await;
+    assert_eq!(refused, Err(TopicError::Ask(AskError::Store(full()))));
+    let restarted = RuntimeEvent::Restarted { actor: "session/t".to_owned(), reason: full().to_string() };
+    assert_eq!(events.next().await, Some(restarted));
+    stage.say("second").await;
+    assert_eq!(stage.until_end().await, StopReason::Completed);
+    assert_eq!(stage.messages(), ["second answered(1)"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_fails_in_a_turn_interrupts_it_and_holds_what_waited_and_no_other_topic_notices() {
+    let (store, peer) = (memory(), tools());
+    let steps =
+        [call("a", "look", json!({})), call("a", "look", json!({})), Step::text("Yes?"), Step::text("Yes?")];
+    let mut stage = plays(steps).peer("a", &peer).store(store.clone()).raise().await;
+    let mut other = Stage::on(stage.runtime.clone(), "other", TopicConfig::new("main")).await;
+    peer.hold_calls();
+    for topic in [&mut stage, &mut other] {
+        topic.say("first").await;
+        topic.until_running().await;
+    }
+    stage.say("second").await;
+    settle().await;
+    store.fail_next(full());
+    assert_eq!(stage.topic.send("third").await, Err(TopicError::Ask(AskError::Store(full()))));
+    assert_eq!(stage.until_end().await, StopReason::Interrupted("the session was restarted".to_owned()));
+    settle().await;
+    assert_eq!(stage.messages(), ["first accepted(1)", "second held(session_restart)"]);
+    peer.release_calls();
+    assert_eq!(other.until_end().await, StopReason::Completed);
+    assert_eq!(other.messages(), ["first answered(1)"]);
+    stage.say("fourth").await;
+    assert_eq!(stage.until_end().await, StopReason::Completed);
+    assert_eq!(stage.messages(), ["first accepted(1)", "second held(session_restart)", "fourth answered(2)"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_commit_that_takes_too_long_ends_the_wait() {
+    let store = memory();
+    let stage = plays([Step::text("Yes?")]).store(store.clone()).raise().await;
+    let mut events = stage.runtime.events();
+    store.hold();
+    let asked = Instant::now();
+    let refused = stage.topic.send("first").await;
+    assert_eq!(refused, Err(TopicError::Ask(AskError::Store(StoreError::TimedOut))));
+    assert_eq!(asked.elapsed(), Duration::from_secs(5));
+    let restarted =
+        RuntimeEvent::Restarted { actor: "session/t".to_owned(), reason: StoreError::TimedOut.to_string() };
+    assert_eq!(events.next().await, Some(restarted));
+}
+
+/// A batch that was given up may become durable all the same, after the next life has begun.
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_becomes_durable_late_is_part_of_the_next_life_or_of_none() {
+    for wait in [0, 1, 50, 4_000, 6_000, 12_000] {
+        let store = memory();
+        let stage = plays([Step::text("Yes?")]).store(store.clone()).raise().await;
+        store.hold();
+        let refused = stage.topic.send("first").await;
+        assert_eq!(refused, Err(TopicError::Ask(AskError::Store(StoreError::TimedOut))));
+        let configuring = tokio::spawn({
+            let topic = stage.topic.clone();
+            async move { topic.configure(ConfigPatch { max_steps: Some(7), ..Default::default() }).await }
+        });
+        sleep(Duration::from_millis(wait)).await;
+        store.release();
+        sleep(PATIENCE).await;
+        let configured = configuring.await.expect("the task ends").is_ok();
+        let live = (stage.messages(), stage.view().turns.clone());
+        if configured {
+            assert_eq!(stage.view().config.max_steps, Some(7), "{wait}");
+        }
+        let next = plays([Step::text("Yes?")]).store(store.crash());
+        let next = Stage::on(next.start().await, "t", stage.view().config.clone()).await;
+        assert_eq!((next.messages(), next.view().turns.clone()), live, "released after {wait} ms");
+    }
+}
+
+/// Whatever batch fails, of whatever actor: people get an answer, and the same holds as after a crash.
+#[tokio::test(start_paused = true)]
+async fn whichever_batch_fails_or_stalls_nothing_is_lost_and_nothing_runs_twice() {
+    for mishap in [Mishap::Fails, Mishap::Stalls] {
+        for good in 0.. {
+            let store = Faulty::after(good, mishap);
+            with_one_mishap(&store, &format!("the batch after {good} {mishap:?}").to_lowercase()).await;
+            if !store.is_over() {
+                assert!(good > 25, "{good}");
+                break;
+            }
+        }
+    }
+}
+
+async fn with_one_mishap(store: &Faulty, when: &str) {
+    let peer = tools();
+    let steps = vec![
+        Step { text: Some("Let me see.".to_owned()), ..call("a", "look", json!({})) },
+        calls([("a", "look", json!({})), ("a", "drop", json!({})), ("a", "burn", json!({}))]),
+    ];
+    let model = Arc::new(ScriptedModel::new(steps));
+    let runtime = thinks(model.clone()).peer("a", &peer).store(store.clone()).start().await;
+    let topic = persistent(async || runtime.open_topic("t", TopicConfig::new("main")).await).await;
+    let mut taken = BTreeSet::new();
+    for text in ["first", "second", "third"] {
+        taken.insert(persistent(async || topic.send_with_key(text, text).await).await.message);
+        sleep(Duration::from_millis(20)).await;
+        for card in runtime.approvals() {
+            let decision = Decision::allow("ann").of(&card);
+            persistent(async || runtime.decide(card.approval, decision.clone()).await).await;
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+    let view = || topic.view().expect("it was opened");
+    let rests = || matches!(view().status, TopicStatus::Done | TopicStatus::Error);
+    let begun = Instant::now();
+    while !rests() {
+        assert!(begun.elapsed() < PATIENCE, "{when}: it hangs as {:?}", view().status);
+        for card in runtime.approvals() {
+            persistent(async || runtime.decide(card.approval, Decision::allow("ann")).await).await;
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+    let last = persistent(async || topic.send_with_key("last", "last").await).await;
+    holds("the last one is answered, unless it was the one that failed", rests).await;
+    taken.insert(last.message);
+
+    let places = messages(&view());
+    let texts: Vec<_> = places.iter().filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(texts, ["first", "second", "third", "last"], "{when}: {places:?}");
+    assert_eq!(taken.len(), 4, "{when}");
+    assert!(peer.executions("drop") <= 1 && peer.executions("burn") <= 1, "{when}");
+    assert_acceptable(&model.requests().pop().expect("it was asked").history);
+
+    let next = thinks(model).peer("a", &peer).store(store.killed()).start().await;
+    let kept = next.topic("t").await.expect("it is stored");
+    holds("it is read back", || kept.view().is_some_and(|view| !view.turns.is_empty())).await;
+    assert_eq!(messages(&kept.view().expect("it is read back")), places, "{when}");
+}
+
+/// Asks until there is an answer, as a careful caller does.
+async fn persistent<T, E: std::fmt::Debug>(mut ask: impl AsyncFnMut() -> Result<T, E>) -> T {
+    for _ in 0..20 {
+        match ask().await {
+            Ok(answer) => return answer,
+            Err(_again) => sleep(Duration::from_millis(100)).await,
+        }
+    }
+    ask().await.expect("one failure is survived")
+}

@@ -1,0 +1,9 @@
+//! The driver from outside: lines in, lines out, and how it ends.
+
+mod driver {
+    mod answers;
+    mod crash;
+    mod files;
+    mod run;
+    mod windows;
+}
