@@ -18,6 +18,8 @@ mod approvals;
 mod catalog;
 #[path = "behaviour/recovery.rs"]
 mod recovery;
+#[path = "behaviour/runtime.rs"]
+mod runtime;
 #[path = "behaviour/servers.rs"]
 mod servers;
 #[path = "behaviour/steering.rs"]

@@ -13,7 +13,7 @@ mod journal;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use pilothouse_messages::approval::{ApprovalCommand, ApprovalDirective, Card};
+use pilothouse_messages::approval::{ApprovalCommand, ApprovalDirective, ApprovalEvent, Card};
 use pilothouse_messages::error::StoreError;
 use pilothouse_messages::id::TopicId;
 use pilothouse_messages::time::Timestamp;
@@ -136,11 +136,13 @@ fn topic_of(directive: ApprovalDirective) -> TopicId {
 }
 
 impl Pictured for Ledger {
-    type Picture = Vec<Card>;
+    /// The open cards; `None` if they are the same as before.
+    type Picture = Option<Vec<Card>>;
 
-    fn take(&mut self, events: &[Self::Event]) -> Vec<Card> {
+    fn take(&mut self, events: &[Self::Event]) -> Option<Vec<Card>> {
         events.iter().for_each(|event| self.apply(event));
-        self.open_cards()
+        let changes_cards = |event: &ApprovalEvent| !matches!(event, ApprovalEvent::Paid { .. });
+        events.iter().any(changes_cards).then(|| self.open_cards())
     }
 }
 
@@ -264,7 +266,7 @@ impl ApprovalShell {
 
     fn perform(&mut self, released: Vec<Released<Ledger>>) {
         for Released { reply, picture, directives } in released {
-            if let Some(cards) = picture {
+            if let Some(cards) = picture.flatten() {
                 self.wiring.approval.open.store(Arc::new(cards));
             }
             if let Some((reply, answer)) = reply {

@@ -237,7 +237,9 @@ impl Serving {
         of: Generation,
     ) -> Self {
         let (confirmed, ended) = (watch::Sender::new(None), CancellationToken::new());
-        let ready = Arc::new(Ready { connection, generation: of, confirmed, ended });
+        // A connection of the embedder that panics here speaks no version that we could show.
+        let protocol = caught_now(|| connection.protocol()).unwrap_or_default();
+        let ready = Arc::new(Ready { connection, protocol, generation: of, confirmed, ended });
         let reason = "the connection's actor failed".to_owned();
         Self { wiring: wiring.clone(), place: place.clone(), ready, reason }
     }

@@ -53,9 +53,11 @@ impl TopicHub {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A session was loaded: a new epoch begins with this view.
+    /// A session was loaded: a new epoch begins with this view. Windows on an earlier one are told that they lag.
     pub fn open(&self, epoch: u64, view: TopicView) {
         let mut state = self.state();
+        // What an earlier life made durable but did not tell is in the view only: windows have to attach again.
+        state.subscribers.clear();
         state.sequence = Sequence { epoch, n: 0 };
         state.view = Some(stamped(view, state.sequence));
     }

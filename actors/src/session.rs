@@ -31,7 +31,7 @@ use crate::call::{self, CallOrder, WhenFull};
 use crate::durable::{Committed, Durable, Ground, Released, Told, after_earlier_life, follow};
 use crate::hub::TopicPicture;
 use crate::slot::{Letter, Reply};
-use crate::tasks::{TaskSet, caught};
+use crate::tasks::{TaskSet, caught, caught_now};
 use crate::wiring::{TopicPlace, Wiring};
 use conversation::Pin;
 pub use conversation::{Conversation, surface_now};
@@ -229,6 +229,11 @@ impl SessionShell {
     }
 
     fn perform(&mut self, directive: Directive) {
+        if let Phase::Live(topic) = &self.phase
+            && !topic.state().wants(&directive)
+        {
+            return;
+        }
         match directive {
             Directive::RunModel { at } => self.run_model(at),
             Directive::CallTool { call, attempt, tool, arguments } => {
@@ -282,9 +287,16 @@ impl SessionShell {
         let Phase::Live(topic) = &mut self.phase else { return };
         let now = topic.now();
         let Some(config) = topic.state().turn_config() else { return };
-        let Some(model) = self.wiring.models.resolve(&config.model) else {
-            let message = format!("no model is called \"{}\"", config.model);
-            return report.tell(TopicCommand::ModelFailed { at, message });
+        let model = match caught_now(|| self.wiring.models.resolve(&config.model)) {
+            Ok(Some(model)) => model,
+            Ok(None) => {
+                let message = format!("no model is called \"{}\"", config.model);
+                return report.tell(TopicCommand::ModelFailed { at, message });
+            }
+            Err(words) => {
+                let message = format!("the resolver of models panicked: {words}");
+                return report.tell(TopicCommand::ModelFailed { at, message });
+            }
         };
         let surface = self.pin.for_step(&self.wiring, &config, at, now);
         self.place.surface.store(Some(surface.clone()));
@@ -294,7 +306,7 @@ impl SessionShell {
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => {}
-                () = run.to_the_end(request) => {}
+                () = run.finish(request) => {}
             }
         });
     }

@@ -77,6 +77,13 @@ pub enum Presence {
     Closed,
 }
 
+/// What a slot is after it was told to become something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Became {
+    This,
+    Closed,
+}
+
 /// The place of one actor in the tree, over all its lives.
 pub struct Slot<M: Send + 'static> {
     name: String,
@@ -166,17 +173,21 @@ impl<M: Send + 'static> Slot<M> {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Puts an actor into the slot. Called by its supervisor only.
+    /// Puts an actor into the slot. Called by its supervisor only. A closed slot takes nobody: the actor is killed.
     pub fn fill(&self, actor: ActorRef<Letter<M>>) {
-        self.current.store(Some(Arc::new(actor)));
-        self.presence.send_replace(Presence::Here);
+        self.current.store(Some(Arc::new(actor.clone())));
+        if self.become_unless_closed(Presence::Here) == Became::Closed {
+            self.current.store(None);
+            actor.kill();
+            self.tasks().cancel();
+        }
     }
 
     /// The actor is gone: new letters wait for its successor; the old life's tasks are cancelled and returned, so
     /// that the supervisor can wait for their end.
     pub fn vacate(&self, failure: Option<String>) -> TaskSet {
         self.current.store(None);
-        self.presence.send_replace(Presence::Away);
+        self.become_unless_closed(Presence::Away);
         if let Some(failure) = failure {
             self.restarts.fetch_add(1, Ordering::Relaxed);
             *self.last_failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
@@ -189,7 +200,19 @@ impl<M: Send + 'static> Slot<M> {
     /// The actor failed too often: askers are told why, until somebody starts it again.
     pub fn park(&self, reason: String) {
         self.current.store(None);
-        self.presence.send_replace(Presence::Parked(reason));
+        self.become_unless_closed(Presence::Parked(reason));
+    }
+
+    /// An actor that ends while the runtime shuts down opens no slot again.
+    fn become_unless_closed(&self, next: Presence) -> Became {
+        let open = self.presence.send_if_modified(|presence| {
+            let open = *presence != Presence::Closed;
+            if open {
+                *presence = next;
+            }
+            open
+        });
+        if open { Became::This } else { Became::Closed }
     }
 
     /// The runtime has shut down: askers are told so at once.
@@ -215,7 +238,8 @@ impl<M: Send + 'static> Slot<M> {
     ///
     /// # Errors
     /// [`AskError::Busy`] at once if its mailbox is full; [`AskError::Absent`] if it did not come back in time;
-    /// [`AskError::Interrupted`] if it ended before it answered; [`AskError::Store`] if its record failed.
+    /// [`AskError::Interrupted`] if it ended before it answered; [`AskError::Unconfirmed`] if the store did not confirm
+    /// its record; [`AskError::Store`] if the store did not take it.
     ///
     /// # Cancel safety
     /// Dropping the future forgets the answer; what was asked may happen all the same.
@@ -241,7 +265,7 @@ impl<M: Send + 'static> Slot<M> {
         let letter = Letter { body: body(Reply(sender)), _permit: Some(permit) };
         actor.cast(letter).map_err(|_gone| AskError::Interrupted)?;
         match tokio::time::timeout(within, receiver).await {
-            Ok(Ok(answer)) => Ok(answer?),
+            Ok(Ok(answer)) => answer.map_err(AskError::of_store),
             Ok(Err(_dropped)) => Err(self.closed().unwrap_or(AskError::Interrupted)),
             Err(_elapsed) => Err(AskError::Interrupted),
         }
@@ -258,7 +282,7 @@ impl<M: Send + 'static> Slot<M> {
         let (sender, receiver) = oneshot::channel();
         actor.cast(Letter::inside(body(Reply(sender)))).map_err(|_gone| AskError::ShutDown)?;
         match tokio::time::timeout(self.answer_within, receiver).await {
-            Ok(Ok(answer)) => Ok(answer?),
+            Ok(Ok(answer)) => answer.map_err(AskError::of_store),
             Ok(Err(_)) | Err(_) => Err(AskError::Interrupted),
         }
     }

@@ -31,9 +31,10 @@ use crate::catalog::CatalogMsg;
 use crate::connection::ConnectionMsg;
 use crate::hub::TopicHub;
 use crate::registry::RegistryMsg;
-use crate::servers::ServersMsg;
+use crate::servers::{Power, ServersMsg};
 use crate::session::SessionMsg;
 use crate::slot::{Slot, SlotBounds};
+use crate::tasks::caught_now;
 use crate::topics::TopicsMsg;
 
 /// What a runtime is built from; the rest of the wiring starts empty.
@@ -117,6 +118,13 @@ impl Wiring {
             models: materials.models,
             functions: materials.functions,
         }
+    }
+}
+
+impl Wiring {
+    /// Whether the embedder's resolver finds a model of this name; one that panics finds none.
+    pub fn knows_model(&self, name: &str) -> bool {
+        caught_now(|| self.models.resolve(name).is_some()).unwrap_or(false)
     }
 }
 
@@ -211,6 +219,8 @@ pub struct ServerPlace {
     pub definition: ServerDefinition,
     /// Fingerprint of the definition.
     pub fingerprint: Digest,
+    /// Whether it is to run, as the embedder switched it last; outlives a restart of the servers' supervisor.
+    wanted: AtomicBool,
     /// How it is reached.
     pub connector: Arc<dyn Connector>,
     /// Its connection's actor.
@@ -241,12 +251,23 @@ impl ServerPlace {
         Self {
             slot: Slot::new(format!("connection/{}", definition.id), SlotBounds::of(limits)),
             fingerprint: definition.fingerprint(),
+            wanted: AtomicBool::new(definition.enabled),
             definition,
             connector,
             phase: ArcSwap::from_pointee(phase),
             ready: watch::Sender::new(None),
             permits: Arc::new(Semaphore::new(limits.calls_per_server.max(1))),
         }
+    }
+
+    /// Whether it is to run; also while it is down.
+    pub fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed)
+    }
+
+    /// Takes note of how it was switched.
+    pub fn want(&self, power: Power) {
+        self.wanted.store(power == Power::On, Ordering::Relaxed);
     }
 
     /// The server as it is now, put together from snapshots.
@@ -258,8 +279,9 @@ impl ServerPlace {
         view.attempt = phase.attempt;
         view.retry_at = phase.retry_at;
         view.restarts = phase.restarts;
-        view.protocol = self.ready.borrow().as_ref().map(|ready| ready.connection.protocol());
-        view.stderr = self.connector.stderr();
+        view.protocol = self.ready.borrow().as_ref().map(|ready| ready.protocol.clone());
+        // A connector of the embedder that panics has nothing to show.
+        view.stderr = caught_now(|| self.connector.stderr()).unwrap_or_default();
         // Not through `read`: looking at a server is no wish for its tools.
         if let Some(listing) =
             catalog.places.load().get(&self.definition.id).and_then(|p| p.view.listing.clone())
@@ -275,6 +297,8 @@ impl ServerPlace {
 pub struct Ready {
     /// The connection.
     pub connection: Arc<dyn Connection>,
+    /// The protocol version that it speaks.
+    pub protocol: String,
     /// Which of the server's connections it is.
     pub generation: Generation,
     /// What this connection's own listing said: fingerprints by raw name; `None` until it has listed.

@@ -23,8 +23,11 @@ pub mod pages;
 #[cfg(feature = "sled")]
 pub mod sled;
 
-/// The largest value (64 KiB): sled keeps larger ones in files that it never removes.
-pub const VALUE_BYTES_MAX: usize = 64 << 10;
+/// The largest value (4 KiB). A page of sled's above 128 KiB goes to a file of its own that is neither synced nor
+/// ever removed, and a page holds up to twenty pairs; so twenty of the largest have to stay well below that.
+pub const VALUE_BYTES_MAX: usize = 4 << 10;
+/// The longest key, for the same reason.
+pub const KEY_BYTES_MAX: usize = 256;
 /// The largest batch (1 MiB); larger writes are staged and switched by one key.
 pub const BATCH_BYTES_MAX: usize = 1 << 20;
 
@@ -98,6 +101,21 @@ pub enum Change {
     Delete(Keyspace, Vec<u8>),
 }
 
+impl Change {
+    /// Bytes of its key and value.
+    pub fn bytes(&self) -> usize {
+        let (key, value) = self.sizes();
+        key + value
+    }
+
+    fn sizes(&self) -> (usize, usize) {
+        match self {
+            Self::Put(_, key, value) => (key.len(), value.len()),
+            Self::Delete(_, key) => (key.len(), 0),
+        }
+    }
+}
+
 /// Changes that happen together or not at all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Batch {
@@ -125,33 +143,25 @@ impl Batch {
 
     /// Bytes of all keys and values.
     pub fn bytes(&self) -> usize {
-        let sizes = self.changes.iter().map(|change| match change {
-            Change::Put(_, key, value) => key.len() + value.len(),
-            Change::Delete(_, key) => key.len(),
-        });
-        sizes.sum()
+        self.changes.iter().map(Change::bytes).sum()
     }
 
-    /// Checks the two bounds.
+    /// Checks the three bounds.
     ///
     /// # Errors
-    /// [`StoreError::TooLarge`] if a value passes [`VALUE_BYTES_MAX`] or the whole passes [`BATCH_BYTES_MAX`].
+    /// [`StoreError::TooLarge`] if a key passes [`KEY_BYTES_MAX`], a value [`VALUE_BYTES_MAX`] or the whole
+    /// [`BATCH_BYTES_MAX`].
     pub fn check(&self) -> Result<(), StoreError> {
-        for change in &self.changes {
-            match change {
-                Change::Put(_, _, value) if value.len() > VALUE_BYTES_MAX => {
-                    let bytes = value.len();
-                    return Err(StoreError::TooLarge { what: "a value", bytes, limit: VALUE_BYTES_MAX });
-                }
-                Change::Put(..) | Change::Delete(..) => {}
-            }
+        for (key, value) in self.changes.iter().map(Change::sizes) {
+            within("a key", key, KEY_BYTES_MAX)?;
+            within("a value", value, VALUE_BYTES_MAX)?;
         }
-        let bytes = self.bytes();
-        if bytes > BATCH_BYTES_MAX {
-            return Err(StoreError::TooLarge { what: "a batch", bytes, limit: BATCH_BYTES_MAX });
-        }
-        Ok(())
+        within("a batch", self.bytes(), BATCH_BYTES_MAX)
     }
+}
+
+fn within(what: &'static str, bytes: usize, limit: usize) -> Result<(), StoreError> {
+    if bytes > limit { Err(StoreError::TooLarge { what, bytes, limit }) } else { Ok(()) }
 }
 
 /// A key with its value, as [`Store::scan`] returns them.
@@ -186,7 +196,10 @@ pub trait Lane: Send + Sync + 'static {
     fn append(&self, batch: Batch) -> Ack;
 }
 
-/// Resolves when a batch is durable, or will never be.
+/// Resolves when a batch is durable, or when the store cannot promise that it ever will be.
+///
+/// An error is no proof of absence: after a failed sync, or for a caller who stops waiting, the batch may still be
+/// found by the next start. What follows from it must be decided from what is read back.
 ///
 /// # Cancel safety
 /// Dropping it forgets the answer; the batch is written all the same.

@@ -7,8 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use pilothouse_adapters::store::large::{remove, stage};
+use pilothouse_adapters::store::log::put_record;
 use pilothouse_adapters::store::sled::SledStore;
-use pilothouse_adapters::store::{Batch, Keyspace, Store};
+use pilothouse_adapters::store::{
+    BATCH_BYTES_MAX, Batch, Durability, KEY_BYTES_MAX, Keyspace, Lane, Store, VALUE_BYTES_MAX,
+};
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::error::StoreError;
 use pilothouse_messages::record::{Chain, Format};
@@ -123,6 +127,56 @@ async fn a_damaged_snapshot_is_named_as_damage_and_kept() {
     fs::write(&damaged, "no snapshot at all").unwrap();
     assert!(matches!(value(directory.path()).await, Err(StoreError::Damaged { .. })));
     assert!(damaged.exists());
+}
+
+fn lazily(batch: Batch) -> Batch {
+    Batch { durability: Durability::Lazy, ..batch }
+}
+
+async fn append(lane: &dyn Lane, batches: impl IntoIterator<Item = Batch>) {
+    for batch in batches {
+        lane.append(batch).await.unwrap();
+    }
+}
+
+/// sled syncs no blob file and never removes one that a later page replaces.
+#[tokio::test]
+async fn whatever_is_stored_stays_in_pages_that_sled_syncs() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = SledStore::open(directory.path()).await.unwrap();
+    let lane = store.lane();
+    let blobs = || fs::read_dir(directory.path().join("blobs")).unwrap().count();
+    let record = |sequence: u64, bytes: usize| {
+        let mut batch = Batch::new();
+        put_record(&mut batch, Keyspace::Journal, &[b't'; 130], sequence, &vec![7; bytes]);
+        batch
+    };
+    append(&*lane, (1..9).map(|sequence| record(sequence, BATCH_BYTES_MAX * 9 / 10))).await;
+    assert_eq!(blobs(), 0, "after large records");
+    let mut before = None;
+    for megabytes in [3, 5, 1, 4] {
+        let staged = stage(Keyspace::Listing, b"server", &vec![7; megabytes << 20], before);
+        append(&*lane, staged.batches).await;
+        before = Some(staged.generation);
+    }
+    assert_eq!(blobs(), 0, "after a large value and its successors");
+    append(&*lane, before.map(|before| remove(Keyspace::Listing, b"server", before)).unwrap()).await;
+    assert_eq!(blobs(), 0, "after a large value was removed");
+    // Keys that lie close together and come in no order, each as long and each value as large as may be.
+    for n in (0..2_000u32).map(|n| n.wrapping_mul(2_654_435_761) % 500) {
+        let mut key = n.to_be_bytes().to_vec();
+        key.resize(KEY_BYTES_MAX, 7);
+        append(&*lane, [lazily(put(Keyspace::Head, &key, &vec![7; VALUE_BYTES_MAX]))]).await;
+        if n % 5 == 0 {
+            let mut batch = Batch::new();
+            batch.delete(Keyspace::Head, key);
+            append(&*lane, [lazily(batch)]).await;
+        }
+    }
+    assert_eq!(blobs(), 0, "after values at the bound");
+    store.close().await.unwrap();
+    drop(SledStore::open(directory.path()).await.unwrap());
+    assert_eq!(blobs(), 0, "after it was opened again");
 }
 
 #[tokio::test]

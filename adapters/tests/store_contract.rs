@@ -6,7 +6,7 @@ use pilothouse_adapters::store::memory::MemoryStore;
 #[cfg(feature = "sled")]
 use pilothouse_adapters::store::sled::SledStore;
 use pilothouse_adapters::store::{
-    BATCH_BYTES_MAX, Batch, Durability, Keyspace, Pair, Store, VALUE_BYTES_MAX,
+    BATCH_BYTES_MAX, Batch, Durability, KEY_BYTES_MAX, Keyspace, Pair, Store, VALUE_BYTES_MAX,
 };
 use pilothouse_messages::error::StoreError;
 
@@ -194,6 +194,13 @@ async fn a_batch_at_the_bounds_is_taken_and_one_above_is_not() {
         assert_eq!(
             store.lane().append(filled(VALUE_BYTES_MAX)).await,
             Err(StoreError::TooLarge { what: "a batch", bytes, limit: BATCH_BYTES_MAX })
+        );
+        let keyed = |bytes: usize| put(&"k".repeat(bytes), "");
+        store.lane().append(keyed(KEY_BYTES_MAX)).await.unwrap();
+        let bytes = KEY_BYTES_MAX + 1;
+        assert_eq!(
+            store.lane().append(keyed(bytes)).await,
+            Err(StoreError::TooLarge { what: "a key", bytes, limit: KEY_BYTES_MAX })
         );
         assert_eq!(store.get(Keyspace::Head, vec![15]).await, Ok(Some(vec![7; VALUE_BYTES_MAX - 1])),);
     })

@@ -141,9 +141,12 @@ pub enum AskError {
         /// In plain words.
         reason: String,
     },
-    /// The store failed, so nothing was changed.
+    /// The store did not take the record, so nothing was changed.
     #[error("nothing was changed")]
-    Store(#[from] StoreError),
+    Store(#[source] StoreError),
+    /// The store did not confirm the record: it may be durable or not, and what is durable counts.
+    #[error("it was not confirmed: look at the view, then try again")]
+    Unconfirmed(#[source] StoreError),
     /// The runtime has shut down.
     #[error("the runtime has shut down")]
     ShutDown,
@@ -153,8 +156,22 @@ impl AskError {
     /// `true` if the same request may succeed later.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Busy | Self::Interrupted | Self::Absent { .. } | Self::Store(_) => true,
+            Self::Busy | Self::Interrupted | Self::Absent { .. } | Self::Store(_) | Self::Unconfirmed(_) => {
+                true
+            }
             Self::ShutDown => false,
+        }
+    }
+
+    /// What a failed record means to the asker: whether it may have happened all the same.
+    pub fn of_store(error: StoreError) -> Self {
+        match error {
+            StoreError::TimedOut | StoreError::Io { .. } | StoreError::Closed => Self::Unconfirmed(error),
+            StoreError::Directory { .. }
+            | StoreError::Locked { .. }
+            | StoreError::Damaged { .. }
+            | StoreError::NewerFormat { .. }
+            | StoreError::TooLarge { .. } => Self::Store(error),
         }
     }
 }
@@ -213,7 +230,7 @@ pub enum DecideError {
         text: String,
     },
     /// The ledger could not be asked.
-    #[error("the decision on {approval} was not recorded")]
+    #[error("no answer about the decision on {approval}")]
     Ask {
         /// The card.
         approval: ApprovalId,

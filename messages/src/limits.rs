@@ -60,6 +60,10 @@ pub struct Limits {
     pub debt_retry: Duration,
     /// The longest silence of a model while it runs (2 min).
     pub model_idle: Duration,
+    /// One model step in all, however much it says (30 min).
+    pub model_step: Duration,
+    /// Reading everything stored back at a start (5 min); a start that takes longer fails.
+    pub read_back: Duration,
     /// A commit of the store (5 s); a longer one ends the actor.
     pub commit: Duration,
     /// Stopping the whole runtime (10 s).
@@ -80,6 +84,39 @@ pub struct Limits {
     pub description_bytes: usize,
     /// Lines of a server's stderr kept for diagnostics (64).
     pub stderr_lines: usize,
+}
+
+/// The longest wait that a limit can ask for: a year, so that no sum of two overflows a clock.
+pub const WAIT_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+impl Limits {
+    /// Cuts every wait to [`WAIT_MAX`], so that `Duration::MAX` may stand for "no limit".
+    #[must_use]
+    pub fn clamped(mut self) -> Self {
+        let waits = [
+            &mut self.connect,
+            &mut self.connect_place,
+            &mut self.call,
+            &mut self.backoff_first,
+            &mut self.backoff_max,
+            &mut self.listing,
+            &mut self.list_changed_debounce,
+            &mut self.approval,
+            &mut self.debt_retry,
+            &mut self.model_idle,
+            &mut self.model_step,
+            &mut self.read_back,
+            &mut self.commit,
+            &mut self.stop,
+            &mut self.stop_child,
+            &mut self.actor_absent,
+            &mut self.surface_ttl,
+        ];
+        for wait in waits {
+            *wait = (*wait).min(WAIT_MAX);
+        }
+        self
+    }
 }
 
 impl Default for Limits {
@@ -109,6 +146,8 @@ impl Default for Limits {
             cards_per_topic: 64,
             debt_retry: Duration::from_secs(30),
             model_idle: Duration::from_secs(120),
+            model_step: Duration::from_secs(30 * 60),
+            read_back: Duration::from_secs(300),
             commit: Duration::from_secs(5),
             stop: Duration::from_secs(10),
             stop_child: Duration::from_secs(2),

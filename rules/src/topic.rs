@@ -39,7 +39,7 @@ use std::sync::Arc;
 
 use pilothouse_messages::approval::Card;
 use pilothouse_messages::digest::Digest;
-use pilothouse_messages::id::{ApprovalId, MessageId, TopicId, TurnId};
+use pilothouse_messages::id::{ApprovalId, Attempt, CallId, MessageId, StepRef, TopicId, TurnId};
 use pilothouse_messages::limits::Limits;
 use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::topic::{
@@ -152,6 +152,18 @@ impl TopicState {
     /// The configuration that the open turn started with; `None` while no turn is open.
     pub fn turn_config(&self) -> Option<&TopicConfig> {
         self.open.as_ref().map(|turn| &turn.config)
+    }
+
+    /// Whether the model is to run for this step in this attempt: what came to nothing since needs no effect.
+    pub fn runs_model(&self, at: StepRef) -> bool {
+        self.open.as_ref().is_some_and(|turn| turn.model_runs(at))
+    }
+
+    /// Whether this call is to run in this attempt.
+    pub fn runs_call(&self, call: CallId, attempt: Attempt) -> bool {
+        let held =
+            self.open.as_ref().and_then(|turn| turn.calls().iter().find(|held| held.planned.call == call));
+        held.is_some_and(|held| attempt > Attempt::default() && held.attempt() == attempt)
     }
 
     /// What the topic is doing.

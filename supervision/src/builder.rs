@@ -134,8 +134,9 @@ impl Builder {
     /// Everything that is wrong, at once ([`StartError::Several`] if it is more than one thing); nothing was started.
     pub async fn start(self) -> Result<Runtime, StartError> {
         let tokio = tokio::runtime::Handle::try_current().map_err(|_none| StartError::NoTokio)?;
+        let limits = self.limits.clamped();
         let mut wrong = Vec::new();
-        let servers = checked_servers(self.servers, &self.limits, &mut wrong);
+        let servers = checked_servers(self.servers, &limits, &mut wrong);
         let functions: BTreeMap<_, _> =
             self.functions.into_iter().map(|function| (function.definition.name.clone(), function)).collect();
         let table = match Registry::new(builtins(&functions)) {
@@ -145,27 +146,20 @@ impl Builder {
                 Arc::default()
             }
         };
-        let store = match open(self.keep).await {
-            Ok(store) => Some(store),
-            Err(error) => {
-                wrong.push(error.into());
-                None
-            }
-        };
-        let store = match (store, wrong.is_empty()) {
-            (Some(store), true) => store,
-            (store, _) => {
-                if let Some(store) = store {
-                    // The other faults are what the caller has to hear about.
-                    let _closed = store.close().await;
+        let store = match (open(self.keep).await, wrong.is_empty()) {
+            (Ok(store), true) => store,
+            (opened, _) => {
+                match opened {
+                    Ok(store) => store.leave().await,
+                    Err(error) => wrong.push(error.into()),
                 }
                 return Err(StartError::of(wrong));
             }
         };
         let wiring = Arc::new(Wiring::new(Materials {
-            limits: self.limits,
+            limits,
             clock: self.clock.unwrap_or_else(|| Arc::new(SystemClock)),
-            store,
+            store: store.into_inner(),
             models: Arc::new(NamedModels(self.models, self.resolver)),
             functions,
             table,
@@ -188,10 +182,14 @@ impl Builder {
 
 /// Waits until everything stored has been read back: a runtime that has started shows its cards and its listings.
 async fn read_back(wiring: &Wiring) -> Result<(), (&'static str, AskError)> {
+    let within = wiring.limits.read_back;
+    let (approval, catalog, registry) = (&wiring.approval.slot, &wiring.catalog.slot, &wiring.registry.slot);
     // A rejection would be an answer, too.
-    let _told = wiring.approval.slot.ask(in_turn).await.map_err(|error| ("approval", error))?;
-    wiring.catalog.slot.ask(|reply| CatalogMsg::Greet { reply }).await.map_err(|error| ("catalog", error))?;
-    wiring.registry.slot.ask(|reply| RegistryMsg::Greet { reply }).await.map_err(|error| ("registry", error))
+    let _told = approval.ask_within(within, in_turn).await.map_err(|error| ("approval", error))?;
+    let greeted = catalog.ask_within(within, |reply| CatalogMsg::Greet { reply }).await;
+    greeted.map_err(|error| ("catalog", error))?;
+    let greeted = registry.ask_within(within, |reply| RegistryMsg::Greet { reply }).await;
+    greeted.map_err(|error| ("registry", error))
 }
 
 fn runtime(wiring: Arc<Wiring>, root: ActorRef<Letter<RootMsg>>, tokio: tokio::runtime::Handle) -> Runtime {
@@ -218,14 +216,37 @@ fn checked_servers(
     checked.into_values().collect()
 }
 
-async fn open(keep: Keep) -> Result<Arc<dyn Store>, StoreError> {
+/// A store, and whose it was before.
+enum Opened {
+    Ours(Arc<dyn Store>),
+    Embedders(Arc<dyn Store>),
+}
+
+impl Opened {
+    fn into_inner(self) -> Arc<dyn Store> {
+        match self {
+            Self::Ours(store) | Self::Embedders(store) => store,
+        }
+    }
+
+    /// Nothing is started over it: one that was opened here is closed again.
+    async fn leave(self) {
+        match self {
+            // What else is wrong is what the caller has to hear about.
+            Self::Ours(store) => drop(store.close().await),
+            Self::Embedders(_) => {}
+        }
+    }
+}
+
+async fn open(keep: Keep) -> Result<Opened, StoreError> {
     match keep {
-        Keep::Memory => Ok(Arc::new(MemoryStore::new())),
+        Keep::Memory => Ok(Opened::Ours(Arc::new(MemoryStore::new()))),
         #[cfg(feature = "sled")]
         Keep::Directory(directory) => {
-            Ok(Arc::new(pilothouse_adapters::store::sled::SledStore::open(directory).await?))
+            Ok(Opened::Ours(Arc::new(pilothouse_adapters::store::sled::SledStore::open(directory).await?)))
         }
-        Keep::Store(store) => Ok(store),
+        Keep::Store(store) => Ok(Opened::Embedders(store)),
     }
 }
 

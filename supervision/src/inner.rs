@@ -38,10 +38,10 @@ impl Inner {
         });
         if first {
             // A task of its own, so that an impatient caller does not leave it half done.
-            let (wiring, root, life) = (self.wiring.clone(), self.root.clone(), self.life.clone());
+            let (wiring, root, last) = (self.wiring.clone(), self.root.clone(), LastWord(self.life.clone()));
             let task = async move {
                 let outcome = stop::in_order(&wiring, &root).await;
-                life.send_replace(Life::Over(outcome));
+                last.0.send_replace(Life::Over(outcome));
             };
             drop(self.tokio.spawn(task));
         }
@@ -49,11 +49,32 @@ impl Inner {
         let over = life.wait_for(|life| matches!(life, Life::Over(_))).await;
         match over.as_deref() {
             Ok(Life::Over(outcome)) => outcome.clone(),
-            // The sender lives in self; a task that was dropped with its Tokio runtime took everything with it.
-            Ok(Life::Running | Life::Stopping) | Err(_) => {
-                Shutdown::forced(vec!["the Tokio runtime ended first".to_owned()])
-            }
+            // The sender lives in self, so that it waits until it is over.
+            Ok(Life::Running | Life::Stopping) | Err(_) => LastWord::cut_short(),
         }
+    }
+}
+
+/// Says that it is over, also when the shutdown's task panics or is dropped with its Tokio runtime.
+struct LastWord(watch::Sender<Life>);
+
+impl LastWord {
+    fn cut_short() -> Shutdown {
+        Shutdown::forced(vec![
+            "the shutdown was cut short: its Tokio runtime ended, or a part panicked".to_owned(),
+        ])
+    }
+}
+
+impl Drop for LastWord {
+    fn drop(&mut self) {
+        self.0.send_if_modified(|life| {
+            let cut_short = !matches!(life, Life::Over(_));
+            if cut_short {
+                *life = Life::Over(Self::cut_short());
+            }
+            cut_short
+        });
     }
 }
 

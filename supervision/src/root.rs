@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pilothouse_actors::approval::{ApprovalActor, ApprovalArgs};
 use pilothouse_actors::catalog::{CatalogActor, CatalogArgs};
@@ -19,6 +20,9 @@ use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SpawnErr, 
 
 use crate::servers::{ServersActor, ServersArgs};
 use crate::topics::{TopicsActor, TopicsArgs};
+
+/// How long a child stays parked before it is tried again with a full budget.
+const TRY_PARKED_AFTER: Duration = Duration::from_secs(60);
 
 /// The children, in the order in which they start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -168,8 +172,16 @@ impl RootShell {
         };
         tracing::warn!(target: "pilothouse", actor = child.name(), %reason, "an actor ended");
         wiring.events.publish(RuntimeEvent::Restarted { actor: child.name().to_owned(), reason });
-        if let Verdict::StartAfter(delay) = verdict {
-            let (root, within) = (myself.clone(), wiring.limits.stop_child);
+        let delay = match verdict {
+            Verdict::StartAfter(delay) => delay,
+            // Nobody else can ask for it: what made it fail may have passed by then.
+            Verdict::Park => {
+                self.restarts.entry(child).or_default().forgive();
+                TRY_PARKED_AFTER
+            }
+        };
+        let (root, within) = (myself.clone(), wiring.limits.stop_child);
+        {
             self.tasks.spawn(async move {
                 // Whatever is left after the bound ends at its next await.
                 let _left = old.end(within).await;

@@ -8,7 +8,7 @@ use pilothouse_actors::topics::TopicsMsg;
 use pilothouse_adapters::store::Keyspace;
 use pilothouse_adapters::store::log::topic_prefix;
 use pilothouse_messages::approval::{Card, DecideAnswer, Decision};
-use pilothouse_messages::error::{DecideError, ServerError, TopicError};
+use pilothouse_messages::error::{AskError, DecideError, ServerError, StoreError, TopicError};
 use pilothouse_messages::id::{ApprovalId, ServerId, TopicId};
 use pilothouse_messages::topic::{TopicCommand, TopicConfig};
 use pilothouse_messages::tree::TreeNode;
@@ -50,7 +50,7 @@ impl Runtime {
         config: TopicConfig,
     ) -> Result<Topic, TopicError> {
         let topic = topic_id(topic)?;
-        if self.0.wiring.models.resolve(&config.model).is_none() {
+        if !self.0.wiring.knows_model(&config.model) {
             return Err(TopicError::UnknownModel { model: config.model });
         }
         let topic = self.session(topic).await?;
@@ -72,7 +72,10 @@ impl Runtime {
 
     async fn is_stored(&self, topic: &TopicId) -> Result<bool, TopicError> {
         let head = self.0.wiring.store.get(Keyspace::Head, topic_prefix(topic)).await;
-        let head = head.map_err(|error| TopicError::Ask(error.into()))?;
+        let head = head.map_err(|error| match error {
+            StoreError::Closed => AskError::ShutDown,
+            error => AskError::Store(error),
+        })?;
         Ok(head.is_some())
     }
 
@@ -94,7 +97,7 @@ impl Runtime {
     /// Decides about a card. The first decision wins; the answer is durable when it is given.
     ///
     /// # Errors
-    /// That the ledger could not be asked, or could not record it.
+    /// That the ledger could not be asked, or did not confirm it: deciding again tells what holds.
     ///
     /// # Cancel safety
     /// Dropping the future forgets the answer; the decision may have been recorded. Deciding again tells.

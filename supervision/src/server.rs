@@ -14,7 +14,7 @@ use pilothouse_messages::error::ServerError;
 use pilothouse_messages::id::{Revision, ServerId};
 use pilothouse_messages::json::JsonText;
 use pilothouse_messages::listing::{ListingState, ListingView};
-use pilothouse_messages::server::{ServerState, ServerView};
+use pilothouse_messages::server::ServerView;
 use pilothouse_messages::topic::{PermissionMode, Resolution};
 use pilothouse_rules::gate::{Need, need};
 use pilothouse_rules::registry::Scope;
@@ -130,7 +130,7 @@ impl ServerHandle {
 
     /// Whether the server is to run; also while it is down.
     pub fn is_enabled(&self) -> bool {
-        self.place.phase.load().state != ServerState::Stopped
+        self.place.is_wanted()
     }
 
     /// The server as it is, from snapshots; never waits.

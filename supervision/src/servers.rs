@@ -91,7 +91,7 @@ impl Actor for ServersActor {
         myself: ActorRef<Self::Msg>,
         shell: &mut ServersShell,
     ) -> Result<(), ActorProcessingErr> {
-        let enabled = shell.servers.iter().filter(|(_, server)| server.place.definition.enabled);
+        let enabled = shell.servers.iter().filter(|(_, server)| server.place.is_wanted());
         let enabled: Vec<_> = enabled.map(|(id, _)| id.clone()).collect();
         for server in enabled {
             shell.report(&myself, &server, &ConnectionCommand::Enable);
@@ -191,6 +191,9 @@ impl ServersShell {
         to: Power,
         reply: Reply<Result<(), ConnectionRejection>>,
     ) {
+        if let Some(server) = self.servers.get(server) {
+            server.place.want(to);
+        }
         let command = match to {
             Power::On => ConnectionCommand::Enable,
             Power::Off => ConnectionCommand::Disable,

@@ -47,11 +47,11 @@ pub(crate) async fn in_order(wiring: &Wiring, root: &ActorRef<Letter<RootMsg>>) 
     };
     let topics = wiring.topics.slot.ask_last(|reply| TopicsMsg::StopAll { reply });
     note("topics", within(bound * 3 / 10, topics).await);
-    wiring.topics.slot.close();
+    end(&wiring.topics.slot);
     close_topics(wiring);
     let servers = wiring.servers.slot.ask_last(|reply| ServersMsg::StopAll { reply });
     note("servers", within(bound * 4 / 10, servers).await);
-    wiring.servers.slot.close();
+    end(&wiring.servers.slot);
     close_servers(wiring);
     end(&wiring.registry.slot);
     end(&wiring.catalog.slot);

@@ -48,8 +48,8 @@ impl Topic {
     /// runs, which then yields at its next step boundary.
     ///
     /// # Errors
-    /// A rejection (empty, queue full), or that the topic could not be asked. Nothing was accepted then, except after
-    /// [`AskError::Interrupted`]: send with a key to be safe.
+    /// A rejection (empty, queue full), or that the topic could not be asked. Nothing was accepted then, except perhaps
+    /// after [`AskError::Interrupted`] and [`AskError::Unconfirmed`]: send with a key to be safe.
     ///
     /// # Cancel safety
     /// Dropping the future forgets the answer; the message may have been taken.
@@ -98,7 +98,7 @@ impl Topic {
     /// [`TopicError::UnknownModel`], or that the topic could not be asked.
     pub async fn configure(&self, patch: ConfigPatch) -> Result<bool, TopicError> {
         if let Some(model) = &patch.model
-            && self.inner.wiring.models.resolve(model).is_none()
+            && !self.inner.wiring.knows_model(model)
         {
             return Err(TopicError::UnknownModel { model: model.clone() });
         }

@@ -309,7 +309,7 @@ async fn a_decision_that_does_not_become_durable_is_none() {
     let full = pilothouse::error::StoreError::Io { reason: "the disk is full".to_owned() };
     store.fail_next(full.clone());
     let answer = stage.runtime.decide(card.approval, Decision::allow("ann")).await;
-    let source = AskError::Store(full);
+    let source = AskError::Unconfirmed(full);
     assert_eq!(answer, Err(DecideError::Ask { approval: card.approval, source }));
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!((stage.runtime.approvals(), peer.executions("drop")), (vec![card.clone()], 0));

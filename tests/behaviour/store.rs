@@ -37,7 +37,7 @@ async fn a_message_that_cannot_be_kept_is_refused_and_the_session_starts_afresh(
     let mut events = stage.runtime.events();
     store.fail_next(full());
     let refused = stage.topic.send("first").await;
-    assert_eq!(refused, Err(TopicError::Ask(AskError::Store(full()))));
+    assert_eq!(refused, Err(TopicError::Ask(AskError::Unconfirmed(full()))));
     let restarted = RuntimeEvent::Restarted { actor: "session/t".to_owned(), reason: full().to_string() };
     assert_eq!(events.next().await, Some(restarted));
     stage.say("second").await;
@@ -60,7 +60,7 @@ async fn a_session_that_fails_in_a_turn_interrupts_it_and_holds_what_waited_and_
     stage.say("second").await;
     settle().await;
     store.fail_next(full());
-    assert_eq!(stage.topic.send("third").await, Err(TopicError::Ask(AskError::Store(full()))));
+    assert_eq!(stage.topic.send("third").await, Err(TopicError::Ask(AskError::Unconfirmed(full()))));
     assert_eq!(stage.until_end().await, StopReason::Interrupted("the session was restarted".to_owned()));
     settle().await;
     assert_eq!(stage.messages(), ["first accepted(1)", "second held(session_restart)"]);
@@ -80,7 +80,7 @@ async fn a_commit_that_takes_too_long_ends_the_wait() {
     store.hold();
     let asked = Instant::now();
     let refused = stage.topic.send("first").await;
-    assert_eq!(refused, Err(TopicError::Ask(AskError::Store(StoreError::TimedOut))));
+    assert_eq!(refused, Err(TopicError::Ask(AskError::Unconfirmed(StoreError::TimedOut))));
     assert_eq!(asked.elapsed(), Duration::from_secs(5));
     let restarted =
         RuntimeEvent::Restarted { actor: "session/t".to_owned(), reason: StoreError::TimedOut.to_string() };
@@ -95,7 +95,7 @@ async fn a_batch_that_becomes_durable_late_is_part_of_the_next_life_or_of_none()
         let stage = plays([Step::text("Yes?")]).store(store.clone()).raise().await;
         store.hold();
         let refused = stage.topic.send("first").await;
-        assert_eq!(refused, Err(TopicError::Ask(AskError::Store(StoreError::TimedOut))));
+        assert_eq!(refused, Err(TopicError::Ask(AskError::Unconfirmed(StoreError::TimedOut))));
         let configuring = tokio::spawn({
             let topic = stage.topic.clone();
             async move { topic.configure(ConfigPatch { max_steps: Some(7), ..Default::default() }).await }

@@ -1,8 +1,11 @@
 //! How listings lie in the store: the last one of each server, of any size, under the server's id.
+//!
+//! A listing is a copy of what its server can say again. One that cannot be read leaves its server cold, and the
+//! next listing is written over it; only a newer format, which a newer version still reads, stops the start.
 
 use std::collections::BTreeMap;
 
-use pilothouse_adapters::store::large::{Generation, LargeValue, list_large, remove, stage};
+use pilothouse_adapters::store::large::{DamagedValue, Generation, LargeValue, list_large, remove, stage};
 use pilothouse_adapters::store::log::{GENESIS, LISTING};
 use pilothouse_adapters::store::{Batch, Keyspace, Store};
 use pilothouse_messages::error::StoreError;
@@ -74,24 +77,48 @@ pub(super) async fn load(store: &dyn Store) -> Result<Loaded, StoreError> {
         newest: Timestamp::default(),
         leftovers: stored.leftovers,
     };
+    stored.damaged.into_iter().for_each(|value| loaded.pass_over(value));
     stored.values.into_iter().try_for_each(|value| loaded.add(value))?;
     Ok(loaded)
 }
 
 impl Loaded {
     fn add(&mut self, value: LargeValue) -> Result<(), StoreError> {
-        let server = server_of(value.key)?;
-        let listing = LISTING.decode::<Listing>(&value.bytes)?.payload;
-        self.newest = self.newest.max(listing.listed_at);
-        self.journal.stored.insert(server.clone(), value.generation);
-        Catalog::restore(server, listing).iter().for_each(|event| self.catalog.apply(event));
+        let LargeValue { key, bytes, generation } = value;
+        match LISTING.decode::<Listing>(&bytes) {
+            Ok(record) => {
+                if let Some(server) = server_of(&key) {
+                    self.journal.stored.insert(server.clone(), generation);
+                    self.newest = self.newest.max(record.payload.listed_at);
+                    let events = Catalog::restore(server, record.payload);
+                    events.iter().for_each(|event| self.catalog.apply(event));
+                } else {
+                    let reason = "it lies under a key that is no server's id".to_owned();
+                    let error = StoreError::Damaged { reason };
+                    self.pass_over(DamagedValue { key, error, generation: Some(generation) });
+                }
+            }
+            Err(error @ StoreError::Damaged { .. }) => {
+                self.pass_over(DamagedValue { key, error, generation: Some(generation) });
+            }
+            Err(other) => return Err(other),
+        }
         Ok(())
+    }
+
+    /// Leaves the server cold, and remembers where the value lies for the listing that takes its place.
+    fn pass_over(&mut self, value: DamagedValue) {
+        let key = String::from_utf8_lossy(&value.key);
+        tracing::error!(target: "pilothouse", server = %key, error = %value.error, "a stored listing cannot be read; the server is listed anew");
+        if let (Some(server), Some(generation)) = (server_of(&value.key), value.generation) {
+            self.journal.stored.insert(server, generation);
+        }
     }
 }
 
-fn server_of(key: Vec<u8>) -> Result<ServerId, StoreError> {
-    let server = String::from_utf8(key).ok().and_then(|text| ServerId::new(text).ok());
-    server.ok_or_else(|| StoreError::Damaged {
-        reason: "a listing lies under a key that is no server's id".to_owned(),
-    })
+fn server_of(key: &[u8]) -> Option<ServerId> {
+    std::str::from_utf8(key).ok().and_then(|text| ServerId::new(text).ok())
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 
 use pilothouse_adapters::store::log::{GENESIS, NAMES};
 use pilothouse_adapters::store::pages::each_pair;
-use pilothouse_adapters::store::{BATCH_BYTES_MAX, Batch, Keyspace, Store};
+use pilothouse_adapters::store::{BATCH_BYTES_MAX, Batch, Change, Keyspace, Store};
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::error::StoreError;
 use pilothouse_messages::registry::{NameRecord, RegistryEvent};
@@ -17,17 +17,20 @@ pub(super) struct NamesJournal;
 impl Journal<Registry> for NamesJournal {
     fn stage(&mut self, events: &[RegistryEvent], _state: &Registry) -> Result<Vec<Batch>, StoreError> {
         let mut batches = Vec::new();
-        let mut batch = Batch::new();
+        let (mut batch, mut bytes) = (Batch::new(), 0);
         for event in events {
             match event {
                 RegistryEvent::Named(record) => {
-                    let (key, value) = (key_of(record), NAMES.encode(0, GENESIS, record)?);
+                    let value = NAMES.encode(0, GENESIS, record)?;
+                    let change = Change::Put(Keyspace::Names, key_of(record), value);
                     // A first listing of thousands of tools is more than one batch takes; a crash between two of
                     // them loses names that nobody has seen.
-                    if batch.bytes() + key.len() + value.len() > BATCH_BYTES_MAX {
+                    if bytes + change.bytes() > BATCH_BYTES_MAX {
                         batches.push(std::mem::take(&mut batch));
+                        bytes = 0;
                     }
-                    batch.put(Keyspace::Names, key, value);
+                    bytes += change.bytes();
+                    batch.changes.push(change);
                 }
                 RegistryEvent::Offered(_) | RegistryEvent::Withdrawn { .. } => {}
             }

@@ -58,6 +58,19 @@ impl Conversation {
         self.transcript.items()
     }
 
+    /// Whether an effect is still wanted: a stop may have been decided while its record became durable.
+    pub fn wants(&self, directive: &Directive) -> bool {
+        match directive {
+            Directive::RunModel { at } => self.state.runs_model(*at),
+            Directive::CallTool { call, attempt, .. } => self.state.runs_call(*call, *attempt),
+            Directive::OpenCard(_)
+            | Directive::WithdrawCards { .. }
+            | Directive::PayDebt { .. }
+            | Directive::CancelTurn { .. }
+            | Directive::Announce(_) => true,
+        }
+    }
+
     /// The configuration of the turn that runs; the topic's own between turns.
     pub fn turn_config(&self) -> Option<TopicConfig> {
         self.state.turn_config().cloned()
@@ -109,10 +122,12 @@ impl Pictured for Conversation {
         if after != before {
             updates.push(TopicUpdate::Status(after));
         }
-        // Text is by far the most frequent; the hub adds it to its view by itself.
-        let only_text =
-            after == before && events.iter().all(|event| matches!(event, TopicEvent::TextAppended { .. }));
-        TopicPicture { updates, view: (!only_text).then(|| self.state.view()) }
+        // Text is by far the most frequent, and the hub adds it to its view by itself; a hand-over shows nothing.
+        let same_view = |event: &TopicEvent| {
+            matches!(event, TopicEvent::TextAppended { .. } | TopicEvent::CallSent { .. })
+        };
+        let view = (after != before || !events.iter().all(same_view)).then(|| self.state.view());
+        TopicPicture { updates, view }
     }
 }
 

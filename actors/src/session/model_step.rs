@@ -49,9 +49,14 @@ struct DraftCall {
 
 impl Run {
     /// Runs it and reports how it ended; a fault of the model is a report like any other.
-    pub(super) async fn to_the_end(self, request: ModelRequest) {
+    pub(super) async fn finish(self, request: ModelRequest) {
         let (at, report) = (self.at, self.report.clone());
-        let command = match caught(self.read(request)).await {
+        let within = self.wiring.limits.model_step;
+        let bounded = async {
+            let too_long = |_elapsed| Err(format!("the model went on for {} s", within.as_secs()));
+            timeout(within, self.read(request)).await.unwrap_or_else(too_long)
+        };
+        let command = match caught(bounded).await {
             Ok(Ok(reply)) => TopicCommand::ModelReplied { at, reply },
             Ok(Err(message)) => TopicCommand::ModelFailed { at, message },
             Err(words) => TopicCommand::ModelFailed { at, message: format!("the model panicked: {words}") },

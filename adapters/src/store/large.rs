@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! 's' ‖ key                                            the switch: generation u64, parts u32, length u64, crc32 u32
-//! 'p' ‖ length u16 ‖ key ‖ generation u64 ‖ part u32   at most 60 KiB of the value
+//! 'p' ‖ length u16 ‖ key ‖ generation u64 ‖ part u32   a part of the value, at most 4 KiB
 //! ```
 //!
 //! The parts of a new generation are written beside the old ones; the switch names the new ones and only then the
 //! old ones go. A crash before the switch leaves the old value, and parts that nothing names: the next load finds
-//! them as [`LargeValues::leftovers`].
+//! them as [`LargeValues::leftovers`]. A value that cannot be read back spoils no other one, and nothing of it is a
+//! leftover: it stays as it is until its owner stages the next one.
 
 use std::collections::BTreeMap;
 
@@ -47,11 +48,24 @@ pub struct LargeValue {
     pub generation: Generation,
 }
 
+/// A value that cannot be read back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DamagedValue {
+    /// Its key; the stored one if that belongs to no value at all.
+    pub key: Vec<u8>,
+    /// What is wrong with it.
+    pub error: StoreError,
+    /// Where it lies as far as that is known, so that a new value can be staged over it.
+    pub generation: Option<Generation>,
+}
+
 /// All values of a keyspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LargeValues {
     /// The values, in key order.
     pub values: Vec<LargeValue>,
+    /// Those that cannot be read back.
+    pub damaged: Vec<DamagedValue>,
     /// Removes what torn stagings left behind; usually empty. The owner appends these to its lane before anything
     /// else, since a new staging writes under the same keys.
     pub leftovers: Vec<Batch>,
@@ -95,25 +109,29 @@ pub async fn read_large(
     let Some(switch) = store.get(keyspace, switch_key(key)).await? else {
         return Ok(None);
     };
-    let mut joiner = Joiner::default();
-    joiner.expect(keyspace, key.to_vec(), &switch)?;
-    each_pair(store, keyspace, &parts_prefix(key), |(key, value)| joiner.take(keyspace, key, &value)).await?;
-    Ok(joiner.finish(keyspace)?.values.into_iter().next())
+    let mut joiner = Joiner::new(keyspace);
+    joiner.expect(key.to_vec(), &switch);
+    each_pair(store, keyspace, &parts_prefix(key), |(key, value)| joiner.take(key, &value)).await?;
+    let read = joiner.finish();
+    match read.damaged.into_iter().next() {
+        Some(damaged) => Err(damaged.error),
+        None => Ok(read.values.into_iter().next()),
+    }
 }
 
-/// Reads all values of a keyspace, and finds what torn stagings left.
+/// Reads all values of a keyspace, names those that cannot be read, and finds what torn stagings left.
 ///
 /// # Errors
-/// As [`read_large`].
+/// The store's own.
 pub async fn list_large(store: &dyn Store, keyspace: Keyspace) -> Result<LargeValues, StoreError> {
-    let mut joiner = Joiner::default();
+    let mut joiner = Joiner::new(keyspace);
     let switches = |(key, value): (Vec<u8>, Vec<u8>)| {
-        let key = key.strip_prefix(&[SWITCH]).unwrap_or_default().to_vec();
-        joiner.expect(keyspace, key, &value)
+        joiner.expect(key.strip_prefix(&[SWITCH]).unwrap_or_default().to_vec(), &value);
+        Ok(())
     };
     each_pair(store, keyspace, &[SWITCH], switches).await?;
-    each_pair(store, keyspace, &[PART], |(key, value)| joiner.take(keyspace, key, &value)).await?;
-    joiner.finish(keyspace)
+    each_pair(store, keyspace, &[PART], |(key, value)| joiner.take(key, &value)).await?;
+    Ok(joiner.finish())
 }
 
 fn switch_key(key: &[u8]) -> Vec<u8> {
@@ -149,10 +167,7 @@ struct Packer {
 
 impl Packer {
     fn push(&mut self, change: Change) -> &mut Batch {
-        let bytes = match &change {
-            Change::Put(_, key, value) => key.len() + value.len(),
-            Change::Delete(_, key) => key.len(),
-        };
+        let bytes = change.bytes();
         if self.batches.is_empty() || self.bytes + bytes > BATCH_BYTES_MAX {
             self.batches.push(Batch { changes: Vec::new(), durability: Durability::Lazy });
             self.bytes = 0;
@@ -183,6 +198,11 @@ struct Switch {
 }
 
 impl Switch {
+    /// Whether these are the bytes that it was written for.
+    fn covers(&self, bytes: &[u8]) -> bool {
+        bytes.len() as u64 == self.length && crc32fast::hash(bytes) == self.check
+    }
+
     fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = self.generation.number.to_be_bytes().to_vec();
         bytes.extend_from_slice(&self.generation.parts.to_be_bytes());
@@ -205,69 +225,112 @@ impl Switch {
 }
 
 /// Joins parts to values.
-#[derive(Default)]
 struct Joiner {
+    keyspace: Keyspace,
     /// By the prefix that the parts of a key share.
     values: BTreeMap<Vec<u8>, Joined>,
+    damaged: Vec<DamagedValue>,
     leftovers: Packer,
 }
 
 struct Joined {
     key: Vec<u8>,
-    switch: Switch,
+    /// `None` if it cannot be read.
+    switch: Option<Switch>,
     bytes: Vec<u8>,
+    /// How many parts were joined.
     parts: u32,
+    /// Under an unreadable switch: the newest parts there are.
+    found: Option<Generation>,
+}
+
+/// What a part is to the value of its key.
+enum Place {
+    /// The next one.
+    Next,
+    /// One of its own, out of order.
+    Own,
+    /// Left by a staging that was torn.
+    Foreign,
 }
 
 impl Joiner {
-    fn expect(&mut self, keyspace: Keyspace, key: Vec<u8>, switch: &[u8]) -> Result<(), StoreError> {
-        let switch =
-            Switch::parse(switch).ok_or_else(|| damaged(keyspace, &key, "an unreadable switch for"))?;
-        self.values.insert(parts_prefix(&key), Joined { key, switch, bytes: Vec::new(), parts: 0 });
-        Ok(())
+    fn new(keyspace: Keyspace) -> Self {
+        Self { keyspace, values: BTreeMap::new(), damaged: Vec::new(), leftovers: Packer::default() }
     }
 
-    fn take(&mut self, keyspace: Keyspace, key: Vec<u8>, part: &[u8]) -> Result<(), StoreError> {
-        let Some((prefix, tail)) = key.len().checked_sub(12).and_then(|at| key.split_at_checked(at)) else {
-            return Err(damaged(keyspace, &key, "a foreign key"));
+    fn expect(&mut self, key: Vec<u8>, switch: &[u8]) {
+        let switch = Switch::parse(switch);
+        let value = Joined { switch, bytes: Vec::new(), parts: 0, found: None, key };
+        self.values.insert(parts_prefix(&value.key), value);
+    }
+
+    /// Cannot fail; a result, since that is what a visitor of pairs returns.
+    fn take(&mut self, key: Vec<u8>, part: &[u8]) -> Result<(), StoreError> {
+        let Some((prefix, number, index)) = place_of(&key) else {
+            let error = damaged(self.keyspace, &key, "a foreign key");
+            self.damaged.push(DamagedValue { key, error, generation: None });
+            return Ok(());
         };
-        match self.values.get_mut(prefix) {
-            Some(value) if value.expects(tail) => {
-                value.bytes.extend_from_slice(part);
-                value.parts += 1;
-            }
-            Some(_) | None => {
-                self.leftovers.push(Change::Delete(keyspace, key));
+        let value = self.values.get_mut(prefix);
+        match value.map(|value| value.take(number, index, part)) {
+            Some(Place::Next | Place::Own) => {}
+            Some(Place::Foreign) | None => {
+                self.leftovers.push(Change::Delete(self.keyspace, key));
             }
         }
         Ok(())
     }
 
-    fn finish(self, keyspace: Keyspace) -> Result<LargeValues, StoreError> {
-        let values = self.values.into_values().map(|value| value.finish(keyspace));
+    fn finish(self) -> LargeValues {
+        let (mut values, mut damaged) = (Vec::new(), self.damaged);
+        for value in self.values.into_values() {
+            match value.finish(self.keyspace) {
+                Ok(value) => values.push(value),
+                Err(value) => damaged.push(value),
+            }
+        }
         // Key order, not the order of lengths.
-        let mut values = values.collect::<Result<Vec<_>, _>>()?;
         values.sort_by(|a, b| a.key.cmp(&b.key));
-        Ok(LargeValues { values, leftovers: self.leftovers.batches })
+        LargeValues { values, damaged, leftovers: self.leftovers.batches }
     }
 }
 
+/// The prefix, generation and index from a part's key.
+fn place_of(key: &[u8]) -> Option<(&[u8], u64, u32)> {
+    let (rest, index) = key.split_last_chunk()?;
+    let (prefix, number) = rest.split_last_chunk()?;
+    Some((prefix, u64::from_be_bytes(*number), u32::from_be_bytes(*index)))
+}
+
 impl Joined {
-    /// Whether the part whose key ends in `tail` comes next.
-    fn expects(&self, tail: &[u8]) -> bool {
-        let generation = self.switch.generation;
-        let next = [generation.number.to_be_bytes().as_slice(), &self.parts.to_be_bytes()].concat();
-        self.parts < generation.parts && next == tail
+    fn take(&mut self, number: u64, index: u32, part: &[u8]) -> Place {
+        let Some(Switch { generation, .. }) = self.switch else {
+            // Pairs come in key order, so the last one names the newest generation and its size.
+            self.found = Some(Generation { number, parts: index.saturating_add(1) });
+            return Place::Own;
+        };
+        if number != generation.number || index >= generation.parts {
+            return Place::Foreign;
+        }
+        if index != self.parts {
+            return Place::Own;
+        }
+        self.bytes.extend_from_slice(part);
+        self.parts += 1;
+        Place::Next
     }
 
-    fn finish(self, keyspace: Keyspace) -> Result<LargeValue, StoreError> {
-        let whole = self.parts == self.switch.generation.parts
-            && self.bytes.len() as u64 == self.switch.length
-            && crc32fast::hash(&self.bytes) == self.switch.check;
-        if !whole {
-            return Err(damaged(keyspace, &self.key, "parts are missing or changed of"));
-        }
-        Ok(LargeValue { key: self.key, bytes: self.bytes, generation: self.switch.generation })
+    fn finish(self, keyspace: Keyspace) -> Result<LargeValue, DamagedValue> {
+        let (what, generation) = match self.switch {
+            Some(switch) if self.parts == switch.generation.parts && switch.covers(&self.bytes) => {
+                return Ok(LargeValue { key: self.key, bytes: self.bytes, generation: switch.generation });
+            }
+            Some(switch) => ("parts are missing or changed of", Some(switch.generation)),
+            None => ("an unreadable switch for", self.found),
+        };
+        let error = damaged(keyspace, &self.key, what);
+        Err(DamagedValue { key: self.key, error, generation })
     }
 }
 

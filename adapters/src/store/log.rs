@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! key    prefix ‖ sequence u64 ‖ part u16      (big-endian, so that key order is log order)
-//! value  at most 60 KiB of the encoded record
+//! value  a part of the encoded record, at most 4 KiB
 //! ```
 //!
 //! A log begins at sequence 1 and has no gaps; in a linked format each record names the one before it, the first
@@ -15,7 +15,7 @@ use pilothouse_messages::record::{Chain, Format, Record};
 use serde::de::DeserializeOwned;
 
 use super::pages::each_pair;
-use super::{Batch, Keyspace, Store};
+use super::{Batch, Keyspace, Store, VALUE_BYTES_MAX};
 
 /// Events of topics.
 pub const JOURNAL: Format = Format { keyspace: "journal", version: 1, chain: Chain::None };
@@ -26,8 +26,8 @@ pub const LISTING: Format = Format { keyspace: "listing", version: 1, chain: Cha
 /// Wire names of tools.
 pub const NAMES: Format = Format { keyspace: "names", version: 1, chain: Chain::None };
 
-/// The largest part of a record under one key (60 KiB).
-pub const PART_BYTES: usize = 60 << 10;
+/// The largest part of a record that is written under one key: a whole value. Readers take parts of any size.
+pub const PART_BYTES: usize = VALUE_BYTES_MAX;
 
 /// What the first record of a linked log names as its predecessor.
 pub const GENESIS: Digest = Digest([0; 32]);

@@ -4,7 +4,7 @@ use pilothouse_messages::error::StoreError;
 
 use super::{Keyspace, Pair, Store};
 
-/// Pairs in one page: at most 16 MiB at a time.
+/// Pairs in one page: about 1 MiB at a time.
 pub const PAGE: usize = 256;
 
 /// Visits every pair whose key starts with `prefix`, in key order, holding one page at a time.

@@ -3,7 +3,8 @@
 //! sled's own flush does not reach the disk's cache, so every group ends with a sync of the data file. Group commit:
 //! whoever appends to an idle store starts a commit; what arrives meanwhile is the next group, which waits for
 //! nothing else. Any failed write stops the whole store, since what sled holds in memory is no longer what is on the
-//! disk; reads go on until it is closed.
+//! disk; reads go on until it is closed. No key or value is so large that sled would put a page into a file of its
+//! own, which it would not sync.
 //!
 //! A directory belongs to one open store at a time, of all processes. Nothing in it is ever deleted, but for
 //! `snap.*.generating`: half-written snapshots that a killed process left and over which sled would stumble.

@@ -233,6 +233,27 @@ fn a_decision_about_another_card_than_the_one_that_was_shown_is_refused() {
 }
 
 #[test]
+fn what_people_say_is_kept_within_bounds() {
+    let long = "é".repeat(10 << 10);
+    let (by, reason) = ("é".repeat(128), "é".repeat(4 << 10));
+    let event = ApprovalEvent::Decided {
+        approval: id("t", 0),
+        verdict: Verdict::Deny,
+        by: by.clone(),
+        reason: Some(reason.clone()),
+        digest: card("t", 0).digest(),
+        at: Timestamp(5),
+    };
+    let told = tell("t", 0, CardNews::Decided { verdict: Verdict::Deny, by, reason: Some(reason) });
+    let outcome = Decision {
+        events: vec![event],
+        directives: vec![told],
+        ..Decision::answer(ApprovalAnswer::Decide(DecideAnswer::Applied))
+    };
+    check(&[open("t", 0)], 5, decide("t", 0, Said::deny(long.clone(), long)), Ok(outcome));
+}
+
+#[test]
 fn a_topic_withdraws_its_own_waiting_cards_only() {
     let withdrawn = |index| ApprovalEvent::Withdrawn {
         approval: id("t", index),

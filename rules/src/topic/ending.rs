@@ -12,6 +12,9 @@ use super::draft::Draft;
 use super::open_turn::{Call, OpenTurn, Stage};
 use crate::cut::{NAME_BYTES, cut};
 
+/// How often a call that only reads is tried: one that ends the process each time is not run for ever.
+const ATTEMPTS_MAX: Attempt = Attempt(3);
+
 /// Whether a turn that was cut off stays open, because a call of it waits for a person.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
@@ -111,6 +114,9 @@ impl Draft<'_> {
     /// Starts the next attempt of a call that only reads; answers whether it did.
     fn run_again(&mut self, call: &Call, attempt: Attempt, basis: &RunBasis) -> bool {
         let planned = &call.planned;
+        if attempt >= ATTEMPTS_MAX {
+            return false;
+        }
         let Some(tool) = planned.tool.clone().filter(|tool| tool.effect == Effect::Reads) else {
             return false;
         };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pilothouse_adapters::server::Connector;
 use pilothouse_messages::error::StartError;
 use pilothouse_messages::id::{IdError, ServerId, TenantId};
-use pilothouse_messages::limits::Limits;
+use pilothouse_messages::limits::{Limits, WAIT_MAX};
 use pilothouse_messages::secret::Secret;
 use pilothouse_messages::server::{ServerDefinition, Transport};
 use pilothouse_messages::tool::Effect;
@@ -179,7 +179,10 @@ impl Server {
 
     /// The definition with its connector, if it is one.
     pub(super) fn checked(self, limits: &Limits) -> Result<Reachable, StartError> {
-        let definition = self.definition.map_err(|(text, source)| StartError::Id { text, source })?;
+        let mut definition = self.definition.map_err(|(text, source)| StartError::Id { text, source })?;
+        let clamped = |wait: Duration| wait.min(WAIT_MAX);
+        definition.connect_timeout = definition.connect_timeout.map(clamped);
+        definition.call_timeout = definition.call_timeout.map(clamped);
         let connector: Arc<dyn Connector> = match self.reach {
             #[cfg(feature = "mcp")]
             Reach::Stdio => Arc::new(pilothouse_adapters::mcp::StdioConnector::new(&definition, limits)),

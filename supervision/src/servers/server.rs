@@ -61,6 +61,7 @@ impl Server {
             armed: None,
         };
         server.clear(None);
+        server.publish_phase();
         server
     }
 

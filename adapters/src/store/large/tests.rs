@@ -1,9 +1,12 @@
 use pilothouse_messages::error::StoreError;
 
-use super::{Generation, LargeValue, LargeValues, Staged, list_large, read_large, remove, stage};
+use super::{
+    DamagedValue, Generation, LargeValue, LargeValues, Staged, Switch, list_large, read_large, remove, stage,
+};
+use crate::store::log::PART_BYTES;
 use crate::store::memory::MemoryStore;
 use crate::store::pages::PAGE;
-use crate::store::{BATCH_BYTES_MAX, Batch, Keyspace, Lane, Store};
+use crate::store::{BATCH_BYTES_MAX, Batch, Change, Keyspace, Lane, Store};
 
 const SPACE: Keyspace = Keyspace::Listing;
 
@@ -31,15 +34,15 @@ fn pattern(bytes: usize, seed: u8) -> Vec<u8> {
 async fn a_value_of_any_size_reads_back_and_leaves_nothing_of_the_one_before() {
     let store = MemoryStore::new();
     let mut before = None;
-    let sizes = [0, 1, 60 << 10, (60 << 10) + 1, BATCH_BYTES_MAX * 3, (60 << 10) * (PAGE + 1), 5];
+    let sizes = [0, 1, PART_BYTES, PART_BYTES + 1, BATCH_BYTES_MAX * 3, PART_BYTES * (PAGE + 1), 5];
     for (seed, size) in (1..).zip(sizes) {
         let bytes = pattern(size, seed);
         let generation = put(&store, "server", &bytes, before).await;
         let expected = LargeValue { key: b"server".to_vec(), bytes, generation };
         assert_eq!(read_large(&store, SPACE, b"server").await, Ok(Some(expected.clone())));
-        let listed = LargeValues { values: vec![expected], leftovers: vec![] };
+        let listed = LargeValues { values: vec![expected], damaged: vec![], leftovers: vec![] };
         assert_eq!(list_large(&store, SPACE).await, Ok(listed));
-        assert_eq!(all_pairs(&store).await, 1 + size.div_ceil(60 << 10));
+        assert_eq!(all_pairs(&store).await, 1 + size.div_ceil(PART_BYTES));
         before = Some(generation);
     }
     append(&*store.lane(), remove(SPACE, b"server", before.unwrap())).await;
@@ -79,7 +82,7 @@ async fn a_staging_torn_at_any_batch_leaves_one_whole_value() {
             let expected = if switched { Some(&new) } else { had_value.then_some(&old) };
             assert_eq!(loaded.values.first().map(|value| &value.bytes), expected, "torn at {written}");
             append(&*store.lane(), loaded.leftovers).await;
-            let parts = expected.map_or(0, |bytes| 1 + bytes.len().div_ceil(60 << 10));
+            let parts = expected.map_or(0, |bytes| 1 + bytes.len().div_ceil(PART_BYTES));
             assert_eq!(all_pairs(&store).await, parts, "torn at {written}");
 
             let before = loaded.values.first().map(|value| value.generation);
@@ -98,22 +101,80 @@ fn every_batch_is_within_the_bounds_and_one_is_synced() {
     assert_eq!(synced.count(), 1);
 }
 
-#[tokio::test]
-async fn a_missing_changed_or_foreign_part_is_damage() {
-    let damaged =
-        |read: Result<Option<LargeValue>, StoreError>| matches!(read, Err(StoreError::Damaged { .. }));
-    for (key, value) in [(0, None), (1, None), (1, Some(vec![1; 60 << 10])), (3, Some(vec![1, 2, 3]))] {
-        let store = MemoryStore::new();
-        put(&store, "s", &pattern(150 << 10, 3), None).await;
-        let keys = store.scan(SPACE, Vec::new(), None, 9).await.unwrap();
-        assert_eq!(keys.len(), 4);
-        let mut batch = Batch::new();
-        match value {
-            Some(value) => batch.put(SPACE, keys[key].0.clone(), value),
-            None => batch.delete(SPACE, keys[key].0.clone()),
-        }
-        store.lane().append(batch).await.unwrap();
-        assert!(damaged(read_large(&store, SPACE, b"s").await), "key {key}");
-        assert!(list_large(&store, SPACE).await.is_err(), "key {key}");
+/// Writes `a`, `s` and `z`, breaks one pair of `s` (the switch is the first, parts follow), and lists.
+async fn check(pair: usize, value: Option<Vec<u8>>, reason: &str, lies: Option<Generation>) {
+    let store = MemoryStore::new();
+    for key in ["a", "s", "z"] {
+        put(&store, key, &pattern(PART_BYTES * 5 / 2, 3), None).await;
     }
+    let mut keys = store.scan(SPACE, Vec::new(), None, 99).await.unwrap();
+    keys.retain(|(key, _)| key.contains(&b's') && key != b"sa" && key != b"sz");
+    assert_eq!(keys.len(), 4);
+    let mut batch = Batch::new();
+    match value {
+        Some(value) => batch.put(SPACE, keys[pair].0.clone(), value),
+        None => batch.delete(SPACE, keys[pair].0.clone()),
+    }
+    store.lane().append(batch).await.unwrap();
+
+    let error = StoreError::Damaged { reason: reason.to_owned() };
+    assert_eq!(read_large(&store, SPACE, b"s").await, Err(error.clone()), "pair {pair}");
+    let listed = list_large(&store, SPACE).await.unwrap();
+    let keys: Vec<_> = listed.values.iter().map(|value| value.key.as_slice()).collect();
+    assert_eq!(keys, [b"a", b"z"], "pair {pair}");
+    let damaged = vec![DamagedValue { key: b"s".to_vec(), error, generation: lies }];
+    assert_eq!((listed.damaged, listed.leftovers), (damaged, vec![]), "pair {pair}");
+
+    put(&store, "s", b"later", lies).await;
+    let healed = list_large(&store, SPACE).await.unwrap();
+    assert_eq!((healed.values.len(), healed.damaged, healed.leftovers), (3, vec![], vec![]), "pair {pair}");
+}
+
+#[tokio::test]
+async fn a_damaged_value_is_named_spoils_no_other_and_can_be_staged_over() {
+    let lies = |number, parts| Some(Generation { number, parts });
+    let changed = "parts are missing or changed of \"s\" in Listing";
+    for (pair, value) in
+        [(1, None), (2, None), (3, None), (1, Some(vec![1; PART_BYTES])), (3, Some(vec![1, 2, 3]))]
+    {
+        check(pair, value, changed, lies(1, 3)).await;
+    }
+    check(0, Some(vec![1, 2, 3]), "an unreadable switch for \"s\" in Listing", lies(1, 3)).await;
+}
+
+#[tokio::test]
+async fn a_key_that_belongs_to_no_value_is_named_and_kept() {
+    let store = MemoryStore::new();
+    put(&store, "s", b"whole", None).await;
+    let mut batch = Batch::new();
+    batch.put(SPACE, *b"p!", *b"");
+    store.lane().append(batch).await.unwrap();
+    let listed = list_large(&store, SPACE).await.unwrap();
+    let error = StoreError::Damaged { reason: "a foreign key \"p!\" in Listing".to_owned() };
+    let damaged = vec![DamagedValue { key: b"p!".to_vec(), error, generation: None }];
+    assert_eq!((listed.values.len(), listed.damaged, listed.leftovers), (1, damaged, vec![]));
+}
+
+/// Parts as another version may have cut them.
+#[tokio::test]
+async fn parts_of_any_size_are_joined() {
+    let store = MemoryStore::new();
+    let mut batches = stage(SPACE, b"s", &pattern(100, 1), None).batches;
+    let before = batches[0].changes[0].clone();
+    let Change::Put(_, key, value) = before else { panic!("the first change is a part") };
+    let mut second = key.clone();
+    *second.last_mut().unwrap() = 1;
+    let switch = Switch {
+        generation: Generation { number: 1, parts: 2 },
+        length: 100,
+        check: crc32fast::hash(&value),
+    };
+    batches[0].changes = vec![
+        Change::Put(SPACE, key, value[..7].to_vec()),
+        Change::Put(SPACE, second, value[7..].to_vec()),
+        Change::Put(SPACE, b"ss".to_vec(), switch.to_bytes()),
+    ];
+    append(&*store.lane(), batches).await;
+    let read = read_large(&store, SPACE, b"s").await.unwrap().unwrap();
+    assert_eq!((read.bytes, read.generation), (pattern(100, 1), switch.generation));
 }

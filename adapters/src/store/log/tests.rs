@@ -56,6 +56,19 @@ async fn a_log_of_any_length_with_records_of_any_size_reads_back() {
     }
 }
 
+/// Parts as another version may have cut them.
+#[tokio::test]
+async fn parts_of_any_size_are_joined() {
+    let record = JOURNAL.encode(1, GENESIS, &"a text".to_owned()).unwrap();
+    let mut batch = Batch::new();
+    for (part, bytes) in (0u16..).zip([&record[..5], &record[5..6], &record[6..]]) {
+        let key = [&1u64.to_be_bytes()[..], &part.to_be_bytes()].concat();
+        batch.put(Keyspace::Ledger, key, bytes);
+    }
+    let log = read(&stored(vec![batch]).await, b"", &JOURNAL).await.unwrap();
+    assert_eq!(payloads(&log), ["a text"]);
+}
+
 #[tokio::test]
 async fn an_empty_log_begins_at_one() {
     let empty = Log { records: Vec::new(), next_sequence: 1, last_link: GENESIS };

@@ -47,6 +47,7 @@ fn a_call_that_needs_nobody_starts_at_once_and_one_that_asks_waits_for_its_card(
             on(opened(b), Is::Streaming).records([card_opens(b)]),
             on(opened(b), Is::Streaming)
                 .does([Directive::Announce(TopicUpdate::ApprovalRequested(Box::new(card(b, "change"))))]),
+            on(news(b, CardNews::Waits), Is::Streaming),
             on(returns(b, 1, "no"), Is::Streaming).refused(TopicRejection::Stale),
             on(returns(a, 1, "A"), Is::AwaitingApproval).records([call_ends(a, 1, done("A"))]),
             on(allows(b), Is::Streaming)
@@ -185,6 +186,8 @@ fn a_debt_that_arrives_after_a_stop_is_void_and_nothing_runs() {
             on(denies(id), Is::Aborted).does([pay(id, Payment::Void)]),
             on(news(id, CardNews::Expired), Is::Aborted).does([pay(id, Payment::Void)]),
             on(opened(id), Is::Aborted).does([withdraw(id, "the call no longer waits for it")]),
+            on(news(id, CardNews::Waits), Is::Aborted)
+                .does([withdraw(id, "the call no longer waits for it")]),
             on(allows(call(9, 9, 9)), Is::Aborted).does([pay(call(9, 9, 9), Payment::Void)]),
         ],
     );

@@ -38,6 +38,7 @@ enum Move {
 #[derive(Debug, Clone, Copy)]
 enum News {
     Opened,
+    Waits,
     Refused,
     Allowed,
     Denied,
@@ -52,6 +53,7 @@ fn moves() -> impl Strategy<Value = Move> {
     ];
     let news = prop_oneof![
         3 => Just(News::Opened),
+        1 => Just(News::Waits),
         1 => Just(News::Refused),
         4 => Just(News::Allowed),
         2 => Just(News::Denied),
@@ -176,6 +178,7 @@ fn requested(kind: u8) -> RequestedCall {
 fn card_command(call: CallId, kind: News) -> TopicCommand {
     match kind {
         News::Opened => opened(call),
+        News::Waits => news(call, CardNews::Waits),
         News::Refused => news(call, CardNews::Refused("full".into())),
         News::Allowed => allows(call),
         News::Denied => denies(call),

@@ -121,7 +121,7 @@ fn only_messages_that_wait_count_against_the_bounds_of_the_queue() {
     limits.queued_bytes = 5;
     check_in(
         &limits,
-        [open(), send("longer than five"), send("123")],
+        [open(), send("12345"), send("123")],
         vec![
             on(send("456"), Is::Pending).refused(TopicRejection::QueueBytes { bytes: 6, limit: 5 }),
             on(send("45"), Is::Pending).answers(queued(3, 2)).records([accepted(3, "45")]),
@@ -136,6 +136,15 @@ fn only_messages_that_wait_count_against_the_bounds_of_the_queue() {
                 )
                 .does([run_model(2, 1)]),
             on(send("6"), Is::Pending).answers(queued(4, 2)).records([accepted(4, "6")]),
+        ],
+    );
+    // One that is larger than may wait is not taken either where nothing waits; its key counts, too.
+    check_in(
+        &limits,
+        [open()],
+        vec![
+            on(send("123456"), Is::Idle).refused(TopicRejection::QueueBytes { bytes: 6, limit: 5 }),
+            on(send_keyed("123", "key"), Is::Idle).refused(TopicRejection::QueueBytes { bytes: 6, limit: 5 }),
         ],
     );
 }

@@ -217,3 +217,6 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -40,6 +40,7 @@ fn a_card_that_was_open_at_a_crash_is_decided_in_the_next_run_and_its_tool_runs_
                 &json!({"kind": "approval_requested", "approval": card["approval"], "digest": card["digest"]}),
             ),
             json!({"approvals": {}}),
+            json!({"decide": {"approval": "last", "decision": "allow", "by": "ann", "digest": "of another card"}}),
             json!({"decide": {"approval": "last", "decision": "allow", "by": "ann", "digest": card["digest"]}}),
             event(&json!({"kind": "tool_finished", "call": "1.1.0", "outcome": "succeeded"})),
             event(&json!({"kind": "text", "delta": "It is noted."})),
@@ -48,10 +49,12 @@ fn a_card_that_was_open_at_a_crash_is_decided_in_the_next_run_and_its_tool_runs_
         ],
     );
     assert_eq!(second.reply(5)["cards"][0]["approval"], card["approval"]);
-    assert_eq!(second.reply(6)["answers"], json!([{"approval": card["approval"], "answer": "applied"}]));
+    let changed = json!([{"approval": card["approval"], "answer": "changed", "digest": card["digest"]}]);
+    assert_eq!(second.reply(6)["answers"], changed);
+    assert_eq!(second.reply(7)["answers"], json!([{"approval": card["approval"], "answer": "applied"}]));
     let again =
         json!([{"approval": card["approval"], "answer": "already", "state": "approved", "by": "ann"}]);
-    assert_eq!(second.reply(10)["answers"], again);
+    assert_eq!(second.reply(11)["answers"], again);
     assert_eq!(second.events("approval_requested").len(), 1, "a card is printed once: {}", second.shown());
     assert_eq!(std::fs::read_to_string(&marks).expect("it ran"), "add_note\n");
 }
@@ -108,4 +111,30 @@ fn a_restart_ends_the_open_turn_and_repeats_nothing_that_was_printed() {
     );
     assert_eq!(run.reply(4)["forced"], json!([]));
     assert_eq!(run.events("turn_finished").len(), 2, "{}", run.shown());
+}
+
+#[test]
+fn a_card_that_is_open_over_a_restart_is_printed_once_more_and_runs_once() {
+    let directory = tempfile::tempdir().expect("there is a temporary directory");
+    let marks = directory.path().join("marks");
+    let call = json!({"calls": [{"tool": {"server": "notes", "tool": "add_note"}}]});
+    let run = held(
+        None,
+        &[
+            notes(&marks),
+            listed("notes"),
+            topic(&json!([call, {"text": "It is noted."}])),
+            send("Note this."),
+            event(&json!({"kind": "approval_requested"})),
+            json!({"restart": {}}),
+            event(&json!({"kind": "approval_requested"})),
+            json!({"sleep": {"ms": 100}}),
+            json!({"decide": {"approval": "all", "decision": "allow", "by": "ann"}}),
+            event(&json!({"kind": "text", "delta": "It is noted."})),
+            event(&json!({"kind": "turn_finished", "turn": 1, "stop": "completed"})),
+        ],
+    );
+    assert_eq!(run.events("approval_requested").len(), 2, "{}", run.shown());
+    assert_eq!(run.reply(9)["answers"].as_array().map(Vec::len), Some(1), "{}", run.shown());
+    assert_eq!(std::fs::read_to_string(&marks).expect("it ran"), "add_note\n");
 }
