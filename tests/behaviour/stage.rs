@@ -146,6 +146,18 @@ impl Stage {
         self.topic.send(text).await.expect("the message is taken").receipt
     }
 
+    /// The window is told that it lags, as after a restart of the session, and attaches again.
+    pub(crate) async fn attach_again(&mut self) {
+        loop {
+            match timeout(PATIENCE, self.window.next()).await {
+                Ok(Some(TopicEventOut::Update { .. })) => {}
+                Ok(Some(TopicEventOut::Lagged { .. })) => break,
+                other => panic!("the window is not told that it lags, but {other:?}"),
+            }
+        }
+        self.window = self.topic.attach().expect("it is open");
+    }
+
     /// The next update.
     pub(crate) async fn next(&mut self) -> TopicUpdate {
         match timeout(PATIENCE, self.window.next()).await {

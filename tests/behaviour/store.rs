@@ -40,6 +40,7 @@ async fn a_message_that_cannot_be_kept_is_refused_and_the_session_starts_afresh(
     assert_eq!(refused, Err(TopicError::Ask(AskError::Unconfirmed(full()))));
     let restarted = RuntimeEvent::Restarted { actor: "session/t".to_owned(), reason: full().to_string() };
     assert_eq!(events.next().await, Some(restarted));
+    stage.attach_again().await;
     stage.say("second").await;
     assert_eq!(stage.until_end().await, StopReason::Completed);
     assert_eq!(stage.messages(), ["second answered(1)"]);
@@ -61,8 +62,12 @@ async fn a_session_that_fails_in_a_turn_interrupts_it_and_holds_what_waited_and_
     settle().await;
     store.fail_next(full());
     assert_eq!(stage.topic.send("third").await, Err(TopicError::Ask(AskError::Unconfirmed(full()))));
-    assert_eq!(stage.until_end().await, StopReason::Interrupted("the session was restarted".to_owned()));
+    stage.attach_again().await;
     settle().await;
+    let stop = StopReason::Interrupted("the session was restarted".to_owned());
+    let view = stage.topic.view().expect("it is open");
+    assert_eq!(view.turns.last().and_then(|turn| turn.stop.clone()), Some(stop));
+    stage.window = stage.topic.attach().expect("it is open");
     assert_eq!(stage.messages(), ["first accepted(1)", "second held(session_restart)"]);
     peer.release_calls();
     assert_eq!(other.until_end().await, StopReason::Completed);

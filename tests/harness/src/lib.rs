@@ -15,7 +15,7 @@
 //!
 //! - [`driver::run`]: does lines, and prints what happens.
 //! - [`peer::Peer`]: an MCP server that follows a [`peer::Script`], faults included, and counts what it ran.
-//! - [`line`]: the lines in, the lines out, and how an expectation is looked for.
+//! - [`mod@line`]: the lines in, the lines out, and how an expectation is looked for.
 //! - [`input`]: lines from outside, read with a bound.
 
 pub mod driver;

@@ -68,7 +68,7 @@ fn asked(ask: &AskError) -> &'static str {
         AskError::Busy => "busy",
         AskError::Interrupted => "interrupted",
         AskError::Absent { .. } => "absent",
-        AskError::Store(store) => stored(store),
+        AskError::Store(store) | AskError::Unconfirmed(store) => stored(store),
         AskError::ShutDown => "shut_down",
         // The enum may grow; the words still say what happened.
         _ => "ask",

@@ -1,0 +1,160 @@
+//! Decides what is kept of a server's own words: a bounded piece, and no secret of its definition.
+//!
+//! A reason, an error and a line of stderr end in views, logs and prompts. Whatever of them a server chose may be
+//! megabytes long, and may repeat the key that the server was given: both are cured here, before anything is kept.
+
+use std::fmt::{self, Write as _};
+use std::sync::Arc;
+
+use pilothouse_messages::error::{ConnectError, RequestError};
+use pilothouse_messages::server::{ServerDefinition, Transport};
+
+/// What is kept of a reason or an error (4 KiB).
+pub(super) const REASON_BYTES_MAX: usize = 4 << 10;
+/// A shorter value is no secret, and would tear holes into every sentence.
+const SECRET_BYTES_MIN: usize = 6;
+/// What stands in the place of a secret.
+const MASK: &str = "<secret>";
+
+/// Bounds words and masks secrets.
+#[derive(Clone, Default)]
+pub(super) struct Words {
+    /// Every way in which a secret may be spelt, the longest first, so that no part of one is left over.
+    secrets: Arc<[String]>,
+}
+
+impl Words {
+    /// Knows the values of a definition's variables.
+    pub(super) fn of(definition: &ServerDefinition) -> Self {
+        let values = match &definition.transport {
+            Transport::Stdio { env, .. } => env.values().map(|value| value.expose()).collect(),
+            Transport::InMemory { .. } => Vec::new(),
+        };
+        let mut secrets: Vec<String> = values.into_iter().flat_map(spellings).collect();
+        secrets.retain(|secret| secret.len() >= SECRET_BYTES_MIN);
+        secrets.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        secrets.dedup();
+        Self { secrets: secrets.into() }
+    }
+
+    /// How much more than `most` bytes has to be read, so that a secret across that border is seen whole.
+    pub(super) fn margin(&self) -> usize {
+        self.secrets.first().map_or(0, String::len)
+    }
+
+    /// What is kept of a reason. Stops writing it out at the bound.
+    pub(super) fn reason(&self, said: impl fmt::Display) -> String {
+        let mut start = Start { text: String::new(), most: REASON_BYTES_MAX + self.margin(), cut: Cut::No };
+        // It fails at the bound, which is what it is for; a `Display` that fails by itself has said what it could.
+        let _ = write!(start, "{said}");
+        self.kept(&start.text, start.cut, REASON_BYTES_MAX)
+    }
+
+    /// At most `most` bytes of `text`, without secrets. After a cut, the end of `text` may hold half of one.
+    pub(super) fn kept(&self, text: &str, cut: Cut, most: usize) -> String {
+        let whole = match cut {
+            Cut::No => text.len(),
+            Cut::Yes => text.len().saturating_sub(self.margin()),
+        };
+        let mut kept = String::with_capacity(whole.min(most));
+        let mut at = 0;
+        while at < whole && kept.len() < most {
+            let rest = text.get(at..).unwrap_or_default();
+            let secret = self.secrets.iter().find(|secret| rest.starts_with(secret.as_str()));
+            match (secret, rest.chars().next()) {
+                (Some(secret), _) => {
+                    kept.push_str(MASK);
+                    at += secret.len();
+                }
+                (None, Some(next)) => {
+                    kept.push(next);
+                    at += next.len_utf8();
+                }
+                (None, None) => break,
+            }
+        }
+        kept.truncate(boundary(&kept, most));
+        kept
+    }
+
+    /// A failed connect as it may be shown.
+    pub(super) fn connect_error(&self, error: ConnectError) -> ConnectError {
+        match error {
+            ConnectError::Spawn { command, reason } => {
+                ConnectError::Spawn { command: self.reason(command), reason: self.reason(reason) }
+            }
+            ConnectError::Handshake { reason } => ConnectError::Handshake { reason: self.reason(reason) },
+            other => other,
+        }
+    }
+
+    /// A failed request as it may be shown.
+    pub(super) fn request_error(&self, error: RequestError) -> RequestError {
+        match error {
+            RequestError::Server { code, message } => {
+                RequestError::Server { code, message: self.reason(message) }
+            }
+            RequestError::Malformed { reason } => RequestError::Malformed { reason: self.reason(reason) },
+            RequestError::Ended { reason } => RequestError::Ended { reason: self.reason(reason) },
+            other => other,
+        }
+    }
+}
+
+/// No part of a secret is shown.
+impl fmt::Debug for Words {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Words").field("secrets", &self.secrets.len()).finish()
+    }
+}
+
+/// Whether a text goes on behind its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cut {
+    /// It is whole.
+    No,
+    /// It was cut.
+    Yes,
+}
+
+/// The greatest place up to `most` at which a text may be cut.
+pub(super) fn boundary(text: &str, most: usize) -> usize {
+    let mut end = text.len().min(most);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    end
+}
+
+/// A value as it is, line by line, and as quotes write it.
+fn spellings(value: &str) -> Vec<String> {
+    let lines = value.lines().map(str::trim).chain([value, value.trim()]);
+    let quoted = |plain: &str| {
+        let debug = format!("{plain:?}");
+        let json = serde_json::Value::from(plain).to_string();
+        [debug, json].map(|text| text.get(1..text.len().saturating_sub(1)).unwrap_or_default().to_owned())
+    };
+    lines.flat_map(|plain| quoted(plain).into_iter().chain([plain.to_owned()])).collect()
+}
+
+/// Takes the start of what is written.
+struct Start {
+    text: String,
+    most: usize,
+    cut: Cut,
+}
+
+impl fmt::Write for Start {
+    fn write_str(&mut self, piece: &str) -> fmt::Result {
+        let end = boundary(piece, self.most - self.text.len());
+        self.text.push_str(piece.get(..end).unwrap_or_default());
+        if end < piece.len() {
+            self.cut = Cut::Yes;
+            return Err(fmt::Error);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
