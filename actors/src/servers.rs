@@ -1,9 +1,12 @@
 //! The mailbox of the servers' supervisor; the supervisor itself watches, so it lives in `pilothouse-supervision`.
 
+use std::sync::Arc;
+
 use pilothouse_messages::connection::{ConnectionRejection, EndReason, Generation};
 use pilothouse_messages::id::ServerId;
 
 use crate::slot::Reply;
+use crate::wiring::ServerPlace;
 
 /// Everything that the servers' supervisor can be told.
 #[derive(Debug)]
@@ -23,6 +26,13 @@ pub enum ServersMsg {
         generation: Generation,
         /// Why.
         reason: EndReason,
+    },
+    /// Take in one more server, and run it if it is to run.
+    Add {
+        /// Its place.
+        place: Arc<ServerPlace>,
+        /// Answered once it can be read and asked for.
+        reply: Reply<Added>,
     },
     /// End the connection and start a new one now.
     Restart {
@@ -57,6 +67,15 @@ pub enum ServersMsg {
         /// Answered when none is left.
         reply: Reply<()>,
     },
+}
+
+/// Whether a server was taken in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Added {
+    /// It was.
+    Yes,
+    /// Another one has its id; nothing was changed.
+    Duplicate,
 }
 
 /// Whether a server runs.

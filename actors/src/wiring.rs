@@ -213,6 +213,12 @@ impl ServersPort {
     }
 }
 
+impl fmt::Debug for ServerPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ServerPlace").field(&self.definition.id).finish()
+    }
+}
+
 /// One server over all its connections.
 pub struct ServerPlace {
     /// As the embedder defined it.
@@ -234,7 +240,8 @@ pub struct ServerPlace {
 }
 
 impl ServerPlace {
-    fn new(
+    /// A server that does not run yet.
+    pub fn new(
         definition: ServerDefinition,
         connector: Arc<dyn Connector>,
         limits: &Limits,

@@ -33,6 +33,7 @@ mod spawn;
 mod stderr;
 mod stdio;
 mod wire;
+mod words;
 
 pub use pipe::{InMemoryServer, PipeConnector};
 pub use stdio::StdioConnector;

@@ -244,7 +244,7 @@ pub enum DecideError {
 #[non_exhaustive]
 pub enum ServerError {
     /// No such server.
-    #[error("there is no server \"{server}\": define it in the builder")]
+    #[error("there is no server \"{server}\": add it first")]
     Unknown {
         /// Which.
         server: ServerId,
@@ -256,6 +256,20 @@ pub enum ServerError {
         server: ServerId,
         /// In plain words.
         reason: String,
+    },
+    /// The id is not one.
+    #[error("\"{text}\" is no server id")]
+    Id {
+        /// What was given.
+        text: String,
+        /// Why.
+        source: IdError,
+    },
+    /// Another server has the id.
+    #[error("there is a server \"{server}\" already: give each its own id")]
+    Duplicate {
+        /// Which.
+        server: ServerId,
     },
     /// Its state does not allow it; nothing was changed.
     #[error("\"{server}\": {rejection}")]

@@ -27,6 +27,7 @@ use crate::inner::{Inner, Life};
 use crate::root::{RootActor, RootArgs, RootMsg};
 use crate::runtime::Runtime;
 use crate::stop::in_turn;
+pub(crate) use server::BadServer;
 pub use server::Server;
 
 /// How many topics one page of the start reads.
@@ -210,7 +211,7 @@ fn checked_servers(
                     wrong.push(StartError::DuplicateServer { server });
                 }
             }
-            Err(error) => wrong.push(error),
+            Err(BadServer { text, source }) => wrong.push(StartError::Id { text, source }),
         }
     }
     checked.into_values().collect()

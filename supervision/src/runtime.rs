@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_actors::bus::RuntimeEvents;
+use pilothouse_actors::servers::{Added, ServersMsg};
 use pilothouse_actors::topics::TopicsMsg;
+use pilothouse_actors::wiring::ServerPlace;
 use pilothouse_adapters::store::Keyspace;
 use pilothouse_adapters::store::log::topic_prefix;
 use pilothouse_messages::approval::{Card, DecideAnswer, Decision};
@@ -14,7 +16,7 @@ use pilothouse_messages::topic::{TopicCommand, TopicConfig};
 use pilothouse_messages::tree::TreeNode;
 
 use crate::approvals;
-use crate::builder::Builder;
+use crate::builder::{BadServer, Builder, Server};
 use crate::inner::Inner;
 use crate::server::ServerHandle;
 use crate::stop::Shutdown;
@@ -117,6 +119,25 @@ impl Runtime {
         match self.0.wiring.servers.place(server) {
             Some(place) => Ok(ServerHandle::new(place, self.0.clone())),
             None => Err(ServerError::Unknown { server: server.clone() }),
+        }
+    }
+
+    /// Adds a server while the runtime runs; it connects in the background. Nothing else is touched, and a topic sees
+    /// its tools from the turn on that begins after they were listed.
+    ///
+    /// # Errors
+    /// [`ServerError::Id`], [`ServerError::Duplicate`], or that the servers' supervisor could not be asked.
+    pub async fn add_server(&self, server: Server) -> Result<ServerHandle, ServerError> {
+        let wiring = &self.0.wiring;
+        let (definition, connector) = server.checked(&wiring.limits).map_err(|bad| match bad {
+            BadServer { text, source } => ServerError::Id { text, source },
+        })?;
+        let server = definition.id.clone();
+        let place = Arc::new(ServerPlace::new(definition, connector, &wiring.limits, wiring.clock.now()));
+        let added = wiring.servers.slot.ask(|reply| ServersMsg::Add { place: place.clone(), reply }).await?;
+        match added {
+            Added::Yes => Ok(ServerHandle::new(place, self.0.clone())),
+            Added::Duplicate => Err(ServerError::Duplicate { server }),
         }
     }
 

@@ -13,15 +13,17 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use pilothouse_actors::catalog::CatalogMsg;
 use pilothouse_actors::connection::{ConnectionActor, ConnectionArgs, ConnectionMsg};
-use pilothouse_actors::servers::{Power, ServersMsg};
+use pilothouse_actors::servers::{Added, Power, ServersMsg};
 use pilothouse_actors::slot::{Letter, Reply};
 use pilothouse_actors::tasks::{Ended, TaskSet};
-use pilothouse_actors::wiring::Wiring;
+use pilothouse_actors::wiring::{ServerPlace, Wiring};
 use pilothouse_messages::connection::{
     ConnectionCommand, ConnectionDirective, ConnectionRejection, EndReason, Generation,
 };
 use pilothouse_messages::id::ServerId;
+use pilothouse_messages::listing::CatalogCommand;
 use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::tree::RuntimeEvent;
 use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
@@ -47,6 +49,8 @@ pub(crate) struct ServersShell {
     wiring: Arc<Wiring>,
     /// Everything that it waits for; the slot cancels it when the actor is gone.
     tasks: TaskSet,
+    /// Seeds the jitter of every server's restarts.
+    seed: u64,
     /// Every server, in the order in which they are started and ended.
     servers: BTreeMap<ServerId, Server>,
     /// Whose connection an actor is; until ractor has told its end.
@@ -77,6 +81,7 @@ impl Actor for ServersActor {
         let server =
             |(id, place): (&ServerId, &Arc<_>)| (id.clone(), Server::new(place, seed, &wiring.limits));
         Ok(ServersShell {
+            seed,
             servers: places.iter().map(server).collect(),
             tasks: wiring.servers.slot.tasks(),
             wiring,
@@ -110,6 +115,7 @@ impl Actor for ServersActor {
             ServersMsg::Ended { server, generation, reason } => {
                 shell.ended(&myself, &server, generation, reason)
             }
+            ServersMsg::Add { place, reply } => shell.add(&myself, &place, reply),
             ServersMsg::Restart { server, reply } => shell.restart(&myself, &server, reply),
             ServersMsg::Switch { server, to, reply } => shell.switch(&myself, &server, to, reply),
             ServersMsg::Tick { server } => shell.tick(&myself, &server),
@@ -182,6 +188,23 @@ impl ServersShell {
         reply: Reply<Result<(), ConnectionRejection>>,
     ) {
         reply.send(Ok(self.ask(myself, server, &ConnectionCommand::Restart)));
+    }
+
+    fn add(&mut self, myself: &ActorRef<Letter<ServersMsg>>, place: &Arc<ServerPlace>, reply: Reply<Added>) {
+        let id = place.definition.id.clone();
+        if self.servers.contains_key(&id) {
+            return reply.send(Ok(Added::Duplicate));
+        }
+        let mut places = BTreeMap::clone(&self.wiring.servers.places.load());
+        places.insert(id.clone(), place.clone());
+        self.wiring.servers.places.store(Arc::new(places));
+        let command = CatalogCommand::Define { server: id.clone(), definition: place.fingerprint };
+        self.wiring.catalog.slot.inform(CatalogMsg::Command { command });
+        self.servers.insert(id.clone(), Server::new(place, self.seed, &self.wiring.limits));
+        if place.is_wanted() {
+            self.report(myself, &id, &ConnectionCommand::Enable);
+        }
+        reply.send(Ok(Added::Yes));
     }
 
     fn switch(

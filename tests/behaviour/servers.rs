@@ -295,3 +295,22 @@ async fn the_runtimes_events_tell_the_life_of_a_server() {
     assert_eq!(states[..3], ["backoff", "connecting", "ready"], "{told:?}");
     assert_eq!(listings, ["1 fresh false", "1 fresh true"], "{told:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_server_added_while_a_topic_is_open_serves_its_next_turn() {
+    let late = look();
+    let mut stage =
+        plays([Step::text("Yes?"), call("late", "look", json!({})), Step::text("Seen.")]).raise().await;
+    stage.say("Go.").await;
+    assert_eq!(stage.until_end().await, StopReason::Completed);
+    let define = || Server::in_memory("late", late.clone()).effect("look", Effect::Reads);
+    let added = stage.runtime.add_server(define()).await.expect("it is taken in");
+    added.warm(PATIENCE).await;
+    stage.say("Look.").await;
+    assert_eq!(stage.until_end().await, StopReason::Completed);
+    assert_eq!(late.executions("look"), 1);
+    let again = stage.runtime.add_server(define()).await.map(drop);
+    assert_eq!(again, Err(ServerError::Duplicate { server: added.id().clone() }));
+    let nameless = stage.runtime.add_server(Server::in_memory("", late.clone())).await.map(drop);
+    assert!(matches!(nameless, Err(ServerError::Id { .. })), "{nameless:?}");
+}

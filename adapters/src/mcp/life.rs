@@ -1,27 +1,42 @@
 //! Owns the one fact that everything of a connection waits for: that it is over, and why.
 
+use std::fmt::Display;
 use std::sync::OnceLock;
 
 use tokio_util::sync::CancellationToken;
+
+use super::words::Words;
 
 /// The life of one connection. The first reason stays.
 #[derive(Debug, Default)]
 pub(super) struct Life {
     over: CancellationToken,
     reason: OnceLock<String>,
+    /// What a reason may show.
+    words: Words,
 }
 
 impl Life {
+    /// A life whose reasons are kept as `words` has them.
+    pub(super) fn new(words: Words) -> Self {
+        Self { words, ..Self::default() }
+    }
+
     /// Says why the connection will end, before it does: what follows from our own doing is not the server's fault.
-    pub(super) fn foretell(&self, reason: impl Into<String>) {
+    pub(super) fn foretell(&self, reason: impl Display) {
         // A reason that is already known is the older, hence the true one.
-        let _ = self.reason.set(reason.into());
+        let _ = self.reason.set(self.words.reason(reason));
     }
 
     /// Ends the connection for everyone who waits on it.
-    pub(super) fn end(&self, reason: impl Into<String>) {
+    pub(super) fn end(&self, reason: impl Display) {
         self.foretell(reason);
         self.over.cancel();
+    }
+
+    /// What of the server's words may be shown.
+    pub(super) fn words(&self) -> &Words {
+        &self.words
     }
 
     /// Whether it has ended.

@@ -94,7 +94,8 @@ impl Link {
         let protocol = peer.protocol_version.as_str().to_owned();
         if !UNDERSTOOD.contains(&protocol.as_str()) {
             let understood = UNDERSTOOD.join(", ");
-            return Err(format!("it speaks MCP {protocol:?}, understood are {understood}"));
+            let spoken = life.words().reason(protocol);
+            return Err(format!("it speaks MCP {spoken:?}, understood are {understood}"));
         }
         let lists_tools = peer.capabilities.tools.is_some();
         Ok(Self { service, protocol, lists_tools, outbox, life, body, runtime: Handle::current() })
@@ -109,7 +110,9 @@ impl Link {
         tokio::select! {
             // An answer that came before the end is an answer.
             biased;
-            answer = self.exchange(request, meta) => reply::result(answer?),
+            answer = self.exchange(request, meta) => {
+                answer.and_then(reply::result).map_err(|error| self.life.words().request_error(error))
+            }
             reason = self.life.ended() => Err(RequestError::Ended { reason }),
         }
     }
@@ -146,7 +149,8 @@ impl Link {
                 let reason = self.life.reason().unwrap_or_else(|| "its input is closed".to_owned());
                 RequestError::Ended { reason }
             }
-            other => RequestError::Malformed { reason: other.to_string() },
+            // It may hold a whole answer.
+            other => RequestError::Malformed { reason: self.life.words().reason(other) },
         }
     }
 }
@@ -188,9 +192,10 @@ async fn refusal(life: &Life, error: ClientInitializeError) -> String {
         | ClientInitializeError::TransportError { .. }
         | ClientInitializeError::Cancelled => life.ended().await,
         ClientInitializeError::JsonRpcError(error) => {
-            format!("the server answered error {}: {}", error.code.0, error.message)
+            let said = format_args!("the server answered error {}: {}", error.code.0, error.message);
+            life.words().reason(said)
         }
-        other => format!("its answer to `initialize` makes no sense: {other}"),
+        other => life.words().reason(format_args!("its answer to `initialize` makes no sense: {other}")),
     }
 }
 

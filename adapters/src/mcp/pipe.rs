@@ -12,6 +12,7 @@ use super::body::Body;
 use super::life::Life;
 use super::link::{Link, Streams};
 use super::wire::WireEnds;
+use super::words::Words;
 use crate::BoxFuture;
 use crate::server::{Connection, Connector, Notices};
 
@@ -46,7 +47,7 @@ impl PipeConnector {
             let reason = "the in-memory server panicked as it was opened".to_owned();
             return Err(ConnectError::Handshake { reason });
         };
-        let (life, output_over) = (Arc::new(Life::default()), CancellationToken::new());
+        let (life, output_over) = (Arc::new(Life::new(Words::default())), CancellationToken::new());
         let body = Body::of_pipe(life.clone(), output_over.clone());
         let ends =
             WireEnds { notices, life, junk: self.junk.clone(), output_over: Some(output_over.drop_guard()) };

@@ -6,9 +6,6 @@ use serde_json::{Map, Value};
 
 use crate::server::Page;
 
-/// What is kept of an error's words (4 KiB).
-const MESSAGE_BYTES_MAX: usize = 4 << 10;
-
 /// Takes the result out of a whole answer.
 pub(super) fn result(answer: Value) -> Result<Map<String, Value>, RequestError> {
     let Value::Object(mut answer) = answer else {
@@ -28,11 +25,7 @@ fn malformed(reason: impl Into<String>) -> RequestError {
 fn refusal(error: &Value) -> RequestError {
     let code = error.get("code").and_then(Value::as_i64).unwrap_or_default();
     let words = error.get("message").and_then(Value::as_str).unwrap_or("(no message)");
-    let mut end = words.len().min(MESSAGE_BYTES_MAX);
-    while !words.is_char_boundary(end) {
-        end -= 1;
-    }
-    RequestError::Server { code, message: words.get(..end).unwrap_or_default().to_owned() }
+    RequestError::Server { code, message: words.to_owned() }
 }
 
 /// Reads one page of `tools/list`; the tools are not looked at.

@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
+use super::words::{Cut, Words};
+
 /// What is kept of one line (1 KiB).
 const LINE_BYTES_MAX: usize = 1 << 10;
 
@@ -40,12 +42,14 @@ impl StderrRing {
 pub(super) struct StderrLog {
     ring: StderrRing,
     last: Arc<Mutex<Option<String>>>,
+    /// What a line may show.
+    words: Words,
 }
 
 impl StderrLog {
-    /// A log of one connection.
-    pub(super) fn new(ring: StderrRing) -> Self {
-        Self { ring, last: Arc::default() }
+    /// A log of one connection; its lines are kept as `words` has them.
+    pub(super) fn new(ring: StderrRing, words: Words) -> Self {
+        Self { ring, last: Arc::default(), words }
     }
 
     /// The last line of this connection.
@@ -53,9 +57,10 @@ impl StderrLog {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn note(&self, raw: &[u8]) {
+    fn note(&self, raw: &[u8], cut: Cut) {
         let shown: String =
             String::from_utf8_lossy(raw).chars().filter(|c| *c == '\t' || !c.is_control()).collect();
+        let shown = self.words.kept(&shown, cut, LINE_BYTES_MAX);
         let shown = shown.trim_end();
         if shown.is_empty() {
             return;
@@ -67,19 +72,24 @@ impl StderrLog {
     /// Reads until the stream ends; a server never waits for us to read its stderr.
     pub(super) async fn drain(self, mut stderr: impl AsyncRead + Unpin) {
         let mut chunk = vec![0; 8 << 10];
-        let mut line = Vec::new();
+        let (mut line, mut cut) = (Vec::new(), Cut::No);
+        // A secret across the bound is masked whole.
+        let read_bytes_max = LINE_BYTES_MAX + self.words.margin();
         // A broken stderr says no more than an ended one.
         while let Ok(read @ 1..) = stderr.read(&mut chunk).await {
             for byte in chunk.iter().take(read) {
                 if *byte == b'\n' {
-                    self.note(&line);
+                    self.note(&line, cut);
                     line.clear();
-                } else if line.len() < LINE_BYTES_MAX {
+                    cut = Cut::No;
+                } else if line.len() < read_bytes_max {
                     line.push(*byte);
+                } else {
+                    cut = Cut::Yes;
                 }
             }
         }
-        self.note(&line);
+        self.note(&line, cut);
     }
 }
 

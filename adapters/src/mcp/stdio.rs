@@ -14,17 +14,20 @@ use super::link::{Link, Streams};
 use super::spawn::Program;
 use super::stderr::{StderrLog, StderrRing};
 use super::wire::WireEnds;
+use super::words::Words;
 use crate::BoxFuture;
 use crate::server::{Connection, Connector, Notices};
 
 /// Starts a child process for each connection and speaks MCP on its standard streams.
 ///
 /// The child leads its own process group and gets a safe base list of variables and the declared ones. Its group is
-/// killed when the connection, or a `connect` under way, is dropped; nothing of it outlives that.
+/// killed when the connection, or a `connect` under way, is dropped; nothing of it outlives that. Values of declared
+/// variables (of six bytes and more) are masked in its stderr, and in every reason and error.
 pub struct StdioConnector {
     program: Result<Program, ConnectError>,
     ring: StderrRing,
     junk: Arc<AtomicU64>,
+    words: Words,
 }
 
 impl StdioConnector {
@@ -44,7 +47,8 @@ impl StdioConnector {
                 reason: "an in-memory server has no process; connect it by its pipes".to_owned(),
             }),
         };
-        Self { program, ring: StderrRing::new(limits.stderr_lines), junk: Arc::default() }
+        let (ring, words) = (StderrRing::new(limits.stderr_lines), Words::of(definition));
+        Self { program, ring, junk: Arc::default(), words }
     }
 
     /// Lines of stdout that were no MCP messages and were skipped, over all connections.
@@ -60,8 +64,8 @@ impl StdioConnector {
         else {
             return Err(ConnectError::Handshake { reason: "the process has no pipes".to_owned() });
         };
-        let (life, output_over) = (Arc::new(Life::default()), CancellationToken::new());
-        let log = StderrLog::new(self.ring.clone());
+        let (life, output_over) = (Arc::new(Life::new(self.words.clone())), CancellationToken::new());
+        let log = StderrLog::new(self.ring.clone(), self.words.clone());
         let drained = tokio::spawn(log.clone().drain(stderr));
         let body = Body::of_process(leader, life.clone(), output_over.clone(), (log, drained));
         let ends =
@@ -74,7 +78,7 @@ impl StdioConnector {
 
 impl Connector for StdioConnector {
     fn connect(&self, notices: Notices) -> BoxFuture<'_, Result<Arc<dyn Connection>, ConnectError>> {
-        Box::pin(self.open(notices))
+        Box::pin(async { self.open(notices).await.map_err(|error| self.words.connect_error(error)) })
     }
 
     fn stderr(&self) -> Vec<String> {

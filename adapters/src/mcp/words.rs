@@ -31,7 +31,7 @@ impl Words {
             Transport::InMemory { .. } => Vec::new(),
         };
         let mut secrets: Vec<String> = values.into_iter().flat_map(spellings).collect();
-        secrets.retain(|secret| secret.len() >= SECRET_BYTES_MIN);
+        secrets.retain(|secret| secret.trim().len() >= SECRET_BYTES_MIN);
         secrets.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         secrets.dedup();
         Self { secrets: secrets.into() }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_adapters::server::Connector;
-use pilothouse_messages::error::StartError;
 use pilothouse_messages::id::{IdError, ServerId, TenantId};
 use pilothouse_messages::limits::{Limits, WAIT_MAX};
 use pilothouse_messages::secret::Secret;
@@ -13,7 +12,13 @@ use pilothouse_messages::server::{ServerDefinition, Transport};
 use pilothouse_messages::tool::Effect;
 
 /// A definition with the way to reach it.
-pub(super) type Reachable = (ServerDefinition, Arc<dyn Connector>);
+pub(crate) type Reachable = (ServerDefinition, Arc<dyn Connector>);
+
+/// Why a server is none: its id.
+pub(crate) struct BadServer {
+    pub(crate) text: String,
+    pub(crate) source: IdError,
+}
 
 /// One MCP server, as a builder is given it. Nothing is checked before the start, which reports everything at once.
 ///
@@ -178,8 +183,8 @@ impl Server {
     }
 
     /// The definition with its connector, if it is one.
-    pub(super) fn checked(self, limits: &Limits) -> Result<Reachable, StartError> {
-        let mut definition = self.definition.map_err(|(text, source)| StartError::Id { text, source })?;
+    pub(crate) fn checked(self, limits: &Limits) -> Result<Reachable, BadServer> {
+        let mut definition = self.definition.map_err(|(text, source)| BadServer { text, source })?;
         let clamped = |wait: Duration| wait.min(WAIT_MAX);
         definition.connect_timeout = definition.connect_timeout.map(clamped);
         definition.call_timeout = definition.call_timeout.map(clamped);

@@ -224,7 +224,7 @@ impl Driver {
 /// Does one line; `None` if its reply comes later.
 async fn answer(stage: &mut Stage, line: usize, verb: Verb) -> Result<Option<Fields>, Refusal> {
     match verb {
-        Verb::Server(fields) => stage.define(*fields),
+        Verb::Server(fields) => stage.define(*fields).await,
         Verb::ServerRestart(fields) => stage.restart_server(fields).await,
         Verb::Refresh(fields) => stage.refresh(fields).await,
         Verb::Topic(fields) => stage.open_topic(*fields).await,

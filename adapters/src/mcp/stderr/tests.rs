@@ -1,9 +1,10 @@
 use super::{LINE_BYTES_MAX, StderrLog, StderrRing};
+use crate::mcp::words::Words;
 
 /// What a ring of three lines holds after a stream, and the last line of it.
 async fn check(stream: &[u8], lines: &[&str], last: Option<&str>) {
     let ring = StderrRing::new(3);
-    let log = StderrLog::new(ring.clone());
+    let log = StderrLog::new(ring.clone(), Words::default());
     log.clone().drain(stream).await;
     assert_eq!(
         (ring.lines(), log.last()),

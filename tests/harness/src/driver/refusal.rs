@@ -96,6 +96,8 @@ impl From<ServerError> for Refusal {
             ServerError::Unknown { .. } => "unknown_server",
             ServerError::Refresh { .. } => "refresh",
             ServerError::Refused { .. } => "refused",
+            ServerError::Duplicate { .. } => "duplicate_server",
+            ServerError::Id { .. } => "malformed_id",
             ServerError::Ask(ask) => asked(ask),
             // The enum may grow; the words still say what happened.
             _ => "server",

@@ -70,19 +70,18 @@ impl Stage {
         }
     }
 
-    /// Defines a server for the start.
-    pub(super) fn define(&mut self, fields: ServerFields) -> Result<Fields, Refusal> {
+    /// Defines a server: for the start, or while the runtime runs.
+    pub(super) async fn define(&mut self, fields: ServerFields) -> Result<Fields, Refusal> {
         let id = fields.id.clone();
         if self.servers.contains_key(&id) {
             let words = format!("two servers have the id \"{id}\": give each its own");
             return Err(Refusal::new("duplicate_server", words));
         }
-        if self.runtime.is_some() {
-            let words =
-                "a server cannot be added while the runtime runs: put `server` lines before all others";
-            return Err(Refusal::new("unsupported", words));
+        let server = server(fields);
+        if let Some(runtime) = &self.runtime {
+            runtime.add_server(server.clone()).await?;
         }
-        self.servers.insert(id.clone(), server(fields));
+        self.servers.insert(id.clone(), server);
         Ok(show::fields(json!({"server": id})))
     }
 

@@ -117,7 +117,7 @@ fn what_cannot_be_done_is_an_error_and_the_run_goes_on() {
             json!({"send": {"topic": "t", "text": "one", "key": "k"}}),
             json!({"send": {"topic": "t", "text": "two", "key": "k"}}),
             json!({"topic": {"topic": "t", "tenant": "other", "model": {"script": []}}}),
-            json!({"server": {"id": "late", "transport": {"peer": {}}}}),
+            json!({"server": {"id": "a", "transport": {"peer": {}}}}),
             json!({"call": {"tool": {"server": "a", "tool": "x"}, "topic": "t"}}),
             json!({"stop": {"topic": "t"}}),
         ],
@@ -137,7 +137,7 @@ fn what_cannot_be_done_is_an_error_and_the_run_goes_on() {
             (14, "empty_text"),
             (17, "key_reused"),
             (18, "other_tenant"),
-            (19, "unsupported"),
+            (19, "duplicate_server"),
             (20, "unsupported"),
         ]
     );
@@ -145,6 +145,18 @@ fn what_cannot_be_done_is_an_error_and_the_run_goes_on() {
     assert_eq!(run.reply(12)["answers"], json!([]));
     assert_eq!((&run.reply(15)["message"], &run.reply(16)["message"]), (&json!(1), &json!(1)));
     assert_eq!(run.reply(21)["topic"], "t");
+}
+
+#[test]
+fn a_server_line_that_comes_late_adds_the_server() {
+    let late = json!({"server": {"id": "late", "effects": {"look": "reads"}, "transport":
+        {"peer": {"tools": [{"name": "look", "reply": "seen"}]}}}});
+    let called = json!({"call": {"tool": {"server": "late", "tool": "look"}}});
+    let run = held(
+        None,
+        &[topic(&json!([])), late, listed("late"), called, json!({"restart": {}}), listed("late")],
+    );
+    assert_eq!(run.reply(4)["outcome"], "succeeded");
 }
 
 /// Ends with two; the last line names the line and the field, and says this.
