@@ -17,6 +17,7 @@
 mod approvals;
 mod builder;
 mod inner;
+mod outside;
 mod root;
 mod runtime;
 mod server;

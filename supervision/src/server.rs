@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_actors::call::{self, CallOrder, WhenFull};
 use pilothouse_actors::catalog::CatalogMsg;
 use pilothouse_actors::servers::{Power, ServersMsg};
 use pilothouse_actors::slot::Reply;
@@ -12,16 +11,14 @@ use pilothouse_messages::call::{CallOutcome, CallResult};
 use pilothouse_messages::connection::ConnectionRejection;
 use pilothouse_messages::error::ServerError;
 use pilothouse_messages::id::{Revision, ServerId};
-use pilothouse_messages::json::JsonText;
 use pilothouse_messages::listing::{ListingState, ListingView};
 use pilothouse_messages::server::ServerView;
-use pilothouse_messages::topic::{PermissionMode, Resolution};
-use pilothouse_rules::gate::{Need, need};
+use pilothouse_messages::topic::PermissionMode;
 use pilothouse_rules::registry::Scope;
 use serde_json::Value;
-use tokio_util::sync::CancellationToken;
 
 use crate::inner::Inner;
+use crate::outside;
 
 /// A handle on one server. Cheap to clone; outlives every connection.
 #[derive(Clone)]
@@ -156,30 +153,13 @@ impl ServerHandle {
             };
         };
         let scope = Scope::new(self.place.definition.tenant.clone().unwrap_or_default(), None, None);
-        let tool = match table.resolve(&entry.name, &arguments.to_string(), &scope) {
-            Resolution::Tool(tool) => *tool,
-            Resolution::Refused(words) => return CallResult::said(CallOutcome::Rejected, words),
-        };
-        match need(&tool, PermissionMode::Default) {
-            Need::Run(_) => {}
-            Need::Ask(reason) => {
-                let words =
-                    format!("{reason}: call it in a topic, or state its effect in the server's definition");
-                return CallResult::said(CallOutcome::Denied, words);
-            }
-        }
-        // Dropping this future drops the token's guard, and with it the call.
-        let cancel = CancellationToken::new();
-        let _guard = cancel.clone().drop_guard();
-        let order = CallOrder {
-            tool,
-            arguments: JsonText::from(arguments),
-            topic: None,
-            call: None,
-            idempotency_key: None,
-            when_full: WhenFull::Busy,
-            cancel,
-        };
-        call::run(wiring, order, || {}).await
+        let resolution = table.resolve(&entry.name, &arguments.to_string(), &scope);
+        outside::call(wiring, resolution, arguments, None, PermissionMode::Default).await
+    }
+
+    /// The wire name of a tool, by the name that the server gave it; `None` until it was listed.
+    pub fn tool_name(&self, tool: &str) -> Option<String> {
+        let table = self.inner.wiring.registry.table.load();
+        table.by_source(self.id(), tool).map(|entry| entry.name.clone())
     }
 }

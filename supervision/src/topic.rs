@@ -5,12 +5,18 @@ use std::sync::Arc;
 use pilothouse_actors::hub::Subscription;
 use pilothouse_actors::session::{SessionMsg, surface_now};
 use pilothouse_actors::wiring::TopicPlace;
+use pilothouse_messages::call::CallResult;
 use pilothouse_messages::error::{AskError, TopicError};
 use pilothouse_messages::id::{MessageId, TopicId, TurnId};
 use pilothouse_messages::tool::SurfaceView;
-use pilothouse_messages::topic::{ConfigPatch, Receipt, TopicAnswer, TopicCommand, TopicView};
+use pilothouse_messages::topic::{
+    ConfigPatch, Receipt, TopicAnswer, TopicCommand, TopicRejection, TopicView,
+};
+use pilothouse_rules::registry::Scope;
+use serde_json::Value;
 
 use crate::inner::Inner;
+use crate::outside;
 
 /// A handle on one topic. Cheap to clone; outlives every restart of its session.
 #[derive(Clone)]
@@ -122,6 +128,22 @@ impl Topic {
     /// Attaches a window with room for `buffer` events; a slower one is cut off and told so.
     pub fn attach_with(&self, buffer: usize) -> Option<Subscription> {
         self.place.hub.attach(buffer)
+    }
+
+    /// Calls a tool by its wire name, outside any turn, within what the topic may use. The same gate applies: a tool that
+    /// needs a person is `Denied`, since only a turn can ask one. A full server is `Unavailable` at once.
+    ///
+    /// # Errors
+    /// [`TopicError::Rejected`] if the topic was never opened.
+    ///
+    /// # Cancel safety
+    /// Dropping the future tells the server to cancel.
+    pub async fn call(&self, tool: &str, arguments: &Value) -> Result<CallResult, TopicError> {
+        let view = self.view().ok_or(TopicRejection::NotOpen)?;
+        let table = self.inner.wiring.registry.table.load_full();
+        let resolution = table.resolve(tool, &arguments.to_string(), &Scope::of(&view.config));
+        let (topic, mode) = (Some(self.id().clone()), view.config.mode);
+        Ok(outside::call(&self.inner.wiring, resolution, arguments, topic, mode).await)
     }
 
     /// What the topic shows its model: as pinned by its last turn, or as a first turn would pin it now.

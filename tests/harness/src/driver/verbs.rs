@@ -6,7 +6,7 @@ use pilothouse::ServerHandle;
 use pilothouse::approval::Decision;
 use pilothouse::call::{CallOutcome, CallResult};
 use pilothouse::digest::Digest;
-use pilothouse::id::{ApprovalId, ServerId};
+use pilothouse::id::{ApprovalId, ServerId, TopicId};
 use pilothouse::model::scripted::ToolRef;
 use pilothouse::tool::identity_digits;
 use pilothouse::topic::TopicConfig;
@@ -145,9 +145,8 @@ impl Stage {
 
     /// `None` if the reply comes later, when the call is over.
     pub(super) async fn call(&mut self, line: usize, fields: CallFields) -> Result<Option<Fields>, Refusal> {
-        if fields.topic.is_some() {
-            let words = "a call on behalf of a topic is not available in this version: leave `topic` out";
-            return Err(Refusal::new("unsupported", words));
+        if let Some(topic) = &fields.topic {
+            return self.call_for(line, topic.clone(), fields).await;
         }
         let Some((server, tool)) = self.callee(fields.tool).await? else {
             let words = "no server offers a tool of this wire name: look at `surface`";
@@ -161,6 +160,36 @@ impl Stage {
         self.calls.spawn(async move {
             let result = server.call(&tool, &arguments).await;
             out.reply(line, show::result(&result));
+        });
+        Ok(None)
+    }
+
+    /// A call on behalf of a topic: within what the topic may use.
+    async fn call_for(
+        &mut self,
+        line: usize,
+        topic: TopicId,
+        fields: CallFields,
+    ) -> Result<Option<Fields>, Refusal> {
+        let topic = self.topic(&topic).await?;
+        loaded(&topic).await?;
+        let tool = match fields.tool {
+            ToolRef::Name(name) => name,
+            of @ ToolRef::Of(_) => {
+                let callee = self.callee(of).await?;
+                // A tool that is not listed is refused by its raw name.
+                callee.map_or_else(String::new, |(server, tool)| server.tool_name(&tool).unwrap_or(tool))
+            }
+        };
+        if !fields.background {
+            return Ok(Some(show::result(&topic.call(&tool, &fields.arguments).await?)));
+        }
+        let out = Arc::clone(&self.out);
+        self.calls.spawn(async move {
+            match topic.call(&tool, &fields.arguments).await {
+                Ok(result) => out.reply(line, show::result(&result)),
+                Err(error) => out.refused(Some(line), &error.into()),
+            }
         });
         Ok(None)
     }

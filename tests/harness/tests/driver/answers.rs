@@ -138,13 +138,27 @@ fn what_cannot_be_done_is_an_error_and_the_run_goes_on() {
             (17, "key_reused"),
             (18, "other_tenant"),
             (19, "duplicate_server"),
-            (20, "unsupported"),
         ]
     );
     assert_eq!(run.reply(11)["answers"], json!([{"approval": unknown, "answer": "unknown"}]));
     assert_eq!(run.reply(12)["answers"], json!([]));
     assert_eq!((&run.reply(15)["message"], &run.reply(16)["message"]), (&json!(1), &json!(1)));
     assert_eq!(run.reply(21)["topic"], "t");
+}
+
+#[test]
+fn a_call_for_a_topic_stays_within_what_the_topic_may_use() {
+    let tools = json!({"tools": [{"name": "look", "reply": "seen"}, {"name": "drop", "reply": "gone"}]});
+    let server =
+        |id: &str| json!({"server": {"id": id, "effects": {"look": "reads"}, "transport": {"peer": tools}}});
+    let narrow = json!({"topic": {"topic": "t", "model": {"script": []}, "config": {"servers": ["a"]}}});
+    let call =
+        |server: &str, tool: &str| json!({"call": {"tool": {"server": server, "tool": tool}, "topic": "t"}});
+    let calls = [call("a", "look"), call("a", "drop"), call("b", "look")];
+    let lines = [vec![server("a"), server("b"), listed("a"), listed("b"), narrow], calls.to_vec()].concat();
+    let run = held(None, &lines);
+    let outcomes = [6, 7, 8].map(|line| run.reply(line)["outcome"].clone());
+    assert_eq!(outcomes, [json!("succeeded"), json!("denied"), json!("rejected")]);
 }
 
 #[test]
