@@ -27,6 +27,7 @@ mod life;
 mod lines;
 mod link;
 mod outbox;
+mod parse;
 mod pipe;
 mod reply;
 mod spawn;

@@ -12,6 +12,7 @@ use crate::BoxFuture;
 
 /// What a server tells us by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Notice {
     /// Its tools changed (`notifications/tools/list_changed`).
     ToolsChanged,

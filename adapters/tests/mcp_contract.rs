@@ -23,7 +23,7 @@ use tokio::time::timeout;
 mod process;
 #[path = "mcp_contract/script.rs"]
 mod script;
-use script::{Inside, SCRIPT, first_page, second_page, serve_process};
+use script::{Inside, KEY, SCRIPT, first_page, second_page, serve_process};
 
 /// Not a test: the body of the processes that the others start.
 #[test]
@@ -33,8 +33,12 @@ fn a_process_that_runs_a_script() {
     }
 }
 
+/// A key that is given to every process.
+const CANARY: &str = "sk-canary-0123456789";
+
 fn definition(command: &str, args: &[&str], script: &str, cwd: Option<PathBuf>) -> ServerDefinition {
-    let env = BTreeMap::from([(SCRIPT.to_owned(), Secret::new(script))]);
+    let env = [(SCRIPT, script), (KEY, CANARY)].map(|(name, value)| (name.to_owned(), Secret::new(value)));
+    let env = BTreeMap::from(env);
     let args = args.iter().map(ToString::to_string).collect();
     let transport = Transport::Stdio { command: command.to_owned(), args, env, cwd };
     ServerDefinition::new(ServerId::new("scripted").unwrap(), transport)
@@ -348,5 +352,72 @@ async fn a_line_without_end_ends_the_connection() {
         let (link, _noticed) = open(&*connector).await;
         let flooded = call(&*link, "floods", json!({})).await;
         assert_eq!(flooded, ended("sent a line of more than 16 MiB"), "{over}");
+    }
+}
+
+#[tokio::test]
+async fn a_line_that_costs_too_much_to_read_ends_the_connection() {
+    let rows = [
+        ("hostile", "sent a line that takes more than 128 MiB to read"),
+        ("batches", "sent a batch of more than 1000 messages"),
+    ];
+    for (tool, reason) in rows {
+        for (over, connector) in both("plain") {
+            let (link, _noticed) = open(&*connector).await;
+            assert_eq!(call(&*link, tool, json!({})).await, ended(reason), "{over}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_result_of_many_pieces_is_cut_and_says_so() {
+    for (over, connector) in both("plain") {
+        let (link, _noticed) = open(&*connector).await;
+        let result = call(&*link, "many pieces", json!({})).await.expect(over);
+        assert_eq!(result.text(), "[cut: the result has 100001 pieces, 1000 are shown]", "{over}");
+        assert_eq!(result.content.len(), 1_001, "{over}");
+    }
+}
+
+/// What is sent meanwhile interrupts the reading of a line.
+#[tokio::test]
+async fn a_long_answer_arrives_while_more_is_asked() {
+    for (over, connector) in both("plain") {
+        let (link, _noticed) = open(&*connector).await;
+        let many = {
+            let link = link.clone();
+            tokio::spawn(async move { call(&*link, "many pieces", json!({})).await })
+        };
+        let mut asked = Vec::new();
+        while !many.is_finished() {
+            let (link, text) = (link.clone(), asked.len().to_string());
+            asked.push(tokio::spawn(async move { call(&*link, "echo", json!({"text": text})).await }));
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!(many.await.unwrap().expect(over).content.len(), 1_001, "{over}");
+        for (n, answer) in asked.into_iter().enumerate() {
+            assert_eq!(answer.await.unwrap(), said(CallOutcome::Succeeded, &n.to_string()), "{over}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_server_says_of_an_error_is_bounded() {
+    let message = "no, ".repeat(1_024);
+    for (over, connector) in both("plain") {
+        let (link, _noticed) = open(&*connector).await;
+        let refused = Err(RequestError::Server { code: -32000, message: message.clone() });
+        assert_eq!(call(&*link, "refuses at length", json!({})).await, refused, "{over}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_server_says_in_a_failed_handshake_is_bounded() {
+    for (over, connector) in both("misshapen at length") {
+        let ConnectError::Handshake { reason } = refused(&*connector).await else {
+            panic!("{over}: it was a handshake");
+        };
+        assert!(reason.starts_with("its answer to `initialize` is malformed: invalid type"), "{reason}");
+        assert!(reason.len() < 5_000 && !reason.contains(CANARY), "{over}: {reason}");
     }
 }

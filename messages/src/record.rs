@@ -16,7 +16,8 @@ use crate::error::StoreError;
 use bincode::Options;
 
 const MAGIC: [u8; 2] = *b"PH";
-/// The largest record before it is split over several keys (8 MiB; a listing may be larger and is staged).
+/// The largest payload of a record (64 MiB). How it lies in the store is the store's concern: a record of a log has to
+/// fit into one batch, too; a listing is staged over as many as it takes.
 pub const RECORD_BYTES_MAX: u64 = 64 << 20;
 
 /// Whether records of a keyspace name their predecessor.
@@ -50,8 +51,25 @@ pub struct Record<T> {
     pub payload: T,
 }
 
+fn unbounded() -> impl Options {
+    bincode::DefaultOptions::new().with_fixint_encoding().reject_trailing_bytes().with_no_limit()
+}
+
 fn options() -> impl Options {
-    bincode::DefaultOptions::new().with_fixint_encoding().with_limit(RECORD_BYTES_MAX).reject_trailing_bytes()
+    unbounded().with_limit(RECORD_BYTES_MAX)
+}
+
+/// Why a payload cannot be written.
+fn unwritable<T: Serialize>(format: &Format, payload: &T, error: &bincode::ErrorKind) -> StoreError {
+    let whole = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    match (error, unbounded().serialized_size(payload)) {
+        (bincode::ErrorKind::SizeLimit, Ok(bytes)) => {
+            StoreError::TooLarge { what: "a record", bytes: whole(bytes), limit: whole(RECORD_BYTES_MAX) }
+        }
+        (error, _) => {
+            StoreError::Io { reason: format!("a record of {} cannot be written: {error}", format.keyspace) }
+        }
+    }
 }
 
 fn damaged(format: &Format, reason: &str) -> StoreError {
@@ -62,18 +80,15 @@ impl Format {
     /// The bytes of one record. `previous` is written in a linked keyspace only.
     ///
     /// # Errors
-    /// [`StoreError::TooLarge`] if the payload passes [`RECORD_BYTES_MAX`].
+    /// [`StoreError::TooLarge`] if the payload passes [`RECORD_BYTES_MAX`]; [`StoreError::Io`] if it is of a shape that
+    /// cannot be written at all.
     pub fn encode<T: Serialize>(
         &self,
         sequence: u64,
         previous: Digest,
         payload: &T,
     ) -> Result<Vec<u8>, StoreError> {
-        let body = options().serialize(payload).map_err(|_| StoreError::TooLarge {
-            what: "a record",
-            bytes: usize::MAX,
-            limit: usize::try_from(RECORD_BYTES_MAX).unwrap_or(usize::MAX),
-        })?;
+        let body = options().serialize(payload).map_err(|error| unwritable(self, payload, &error))?;
         let mut out = Vec::with_capacity(body.len() + 64);
         out.extend_from_slice(&MAGIC);
         out.extend_from_slice(&self.version.to_be_bytes());

@@ -129,9 +129,9 @@ impl Runtime {
     /// [`ServerError::Id`], [`ServerError::Duplicate`], or that the servers' supervisor could not be asked.
     pub async fn add_server(&self, server: Server) -> Result<ServerHandle, ServerError> {
         let wiring = &self.0.wiring;
-        let (definition, connector) = server.checked(&wiring.limits).map_err(|bad| match bad {
-            BadServer { text, source } => ServerError::Id { text, source },
-        })?;
+        let checked = server.checked(&wiring.limits);
+        let (definition, connector) =
+            checked.map_err(|BadServer { text, source }| ServerError::Id { text, source })?;
         let server = definition.id.clone();
         let place = Arc::new(ServerPlace::new(definition, connector, &wiring.limits, wiring.clock.now()));
         let added = wiring.servers.slot.ask(|reply| ServersMsg::Add { place: place.clone(), reply }).await?;

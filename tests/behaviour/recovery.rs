@@ -67,6 +67,27 @@ async fn a_turn_that_ran_is_interrupted_and_what_waited_is_held() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_start_wakes_the_topics_that_were_cut_off_and_no_other() {
+    let (peer, store) = (tools(), memory());
+    let steps = [drop_it(), Step::text("Yes?"), Step { hang: true, ..Step::default() }];
+    let mut resting = plays(steps).peer("a", &peer).store(store.clone()).raise().await;
+    resting.say("first").await;
+    let card = resting.until_card().await;
+    resting.decide(&card, Decision::allow("ann")).await;
+    // Its decision is paid at once, so that nobody is owed anything.
+    assert_eq!(resting.until_end().await, StopReason::Completed);
+    let mut cut_off = Stage::on(resting.runtime.clone(), "cut off", TopicConfig::new("main")).await;
+    cut_off.say("first").await;
+    cut_off.until_status(TopicStatus::Pending).await;
+
+    let runtime = plays([]).store(store.crash()).start().await;
+    settle().await;
+    let topics = &runtime.tree().children[4].children;
+    let shown: Vec<_> = topics.iter().map(|topic| (topic.name.as_str(), topic.status)).collect();
+    assert_eq!(shown, [("session/cut off", Some(TopicStatus::Error))]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_topic_that_awaited_approval_still_does_and_the_call_runs_once() {
     let (peer, store) = (tools(), memory());
     let mut stage = plays([drop_it()]).peer("a", &peer).store(store.clone()).raise().await;

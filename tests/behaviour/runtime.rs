@@ -210,11 +210,11 @@ async fn it_runs_on_many_threads_with_many_topics_at_once() {
             for text in ["one", "two", "three"] {
                 stage.say(text).await;
             }
-            holds("all is answered", || {
+            let answered = holds("all is answered", || {
                 stage.status() == TopicStatus::Done
                     && stage.messages().iter().all(|line| line.contains("answered"))
-            })
-            .await;
+            });
+            timeout(Duration::from_secs(20), answered).await.expect("in time");
             stage.shown_already()
         })
     });
@@ -358,7 +358,7 @@ async fn a_window_that_does_not_keep_up_is_told_and_nobody_else_notices() {
     let shown = stage.until_rest().await;
     let mut got = Vec::new();
     let told = loop {
-        match slow.next().await {
+        match timeout(PATIENCE, slow.next()).await.expect("it is told at once") {
             Some(TopicEventOut::Update { update, .. }) => got.push(words(&update)),
             other => break other,
         }

@@ -119,6 +119,22 @@ async fn a_batch_that_becomes_durable_late_is_part_of_the_next_life_or_of_none()
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_window_that_attaches_again_after_a_restart_sees_what_came_to_light() {
+    let store = memory();
+    let mut stage = plays([Step::text("Yes?")]).store(store.clone()).raise().await;
+    store.hold();
+    assert!(stage.topic.send("first").await.is_err());
+    assert_eq!(stage.shown_already(), [""; 0]);
+    store.release();
+    settle().await;
+    stage.attach_again().await;
+    assert_eq!(messages(&stage.window.view), ["first accepted(1)"], "it became durable all the same");
+    stage.say("second").await;
+    assert_eq!(stage.until_end().await, StopReason::Completed);
+    assert_eq!(stage.messages(), ["first accepted(1)", "second answered(2)"]);
+}
+
 /// Whatever batch fails, of whatever actor: people get an answer, and the same holds as after a crash.
 #[tokio::test(start_paused = true)]
 async fn whichever_batch_fails_or_stalls_nothing_is_lost_and_nothing_runs_twice() {

@@ -13,8 +13,8 @@ use tokio::time::Instant;
 
 use crate::puppet::Panicking;
 use crate::stage::{
-    LATENCY, PATIENCE, Setup, assert_acceptable, call, call_function, calls, holds, peer, plays, said,
-    settle, thinks,
+    LATENCY, PATIENCE, Setup, assert_acceptable, call, call_function, calls, holds, memory, peer, plays,
+    said, settle, thinks,
 };
 
 fn look() -> Arc<pilothouse_harness::peer::Peer> {
@@ -237,6 +237,36 @@ async fn a_stop_returns_at_once_with_a_tool_hanging_and_a_late_result_changes_no
     assert_eq!((stage.view(), stage.shown_already()), (before, vec![]));
     stage.say("And now?").await;
     assert_eq!(stage.until_end().await, StopReason::Completed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_is_felt_by_what_runs_before_it_is_durable() {
+    let felt = Arc::new(AtomicUsize::new(0));
+    let feels = felt.clone();
+    let waits = function("wait", move |asked: pilothouse::tool::Invocation| {
+        let feels = feels.clone();
+        async move {
+            asked.cancel.cancelled().await;
+            feels.fetch_add(1, Ordering::Relaxed);
+            std::future::pending().await
+        }
+    });
+    let store = memory();
+    let setup = plays([call_function("wait", json!({}))]).function(waits).store(store.clone());
+    let mut stage = setup.raise().await;
+    stage.say("Go.").await;
+    stage.until_running().await;
+    settle().await;
+    store.hold();
+    let stopping = tokio::spawn({
+        let topic = stage.topic.clone();
+        async move { topic.stop("ann").await }
+    });
+    settle().await;
+    assert_eq!((felt.load(Ordering::Relaxed), stopping.is_finished()), (1, false));
+    assert_eq!(stage.shown_already(), [""; 0], "but nobody is told");
+    store.release();
+    assert_eq!(stage.until_end().await, StopReason::Aborted);
 }
 
 #[tokio::test(start_paused = true)]

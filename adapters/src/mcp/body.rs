@@ -6,7 +6,10 @@
 //! ```
 //!
 //! The leader is waited for by exactly one task, so no zombie is left. A group's number may belong to somebody else
-//! once the group is empty, so no signal is sent after that task has buried it.
+//! once the group is empty, so no signal is sent after that task has buried it. Between the reaping and the burial,
+//! some microseconds apart, one may still be sent, the burial's own among them: it would reach a stranger only if
+//! the system gave the number of an empty group away, to the leader of a new one, within that time. Closing the gap
+//! takes a handle on the process instead of its number, which not every Unix has.
 
 use std::io;
 use std::process::ExitStatus;

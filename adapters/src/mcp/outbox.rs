@@ -73,9 +73,21 @@ impl Outbox {
     }
 }
 
+/// Ends the connection if the input of a server inside this process panics: nobody else would notice.
+struct Panics(Arc<Life>);
+
+impl Drop for Panics {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.end("its input panicked");
+        }
+    }
+}
+
 impl Writer {
     async fn run(mut self, mut input: impl AsyncWrite + Unpin) {
         let (life, closed) = (self.life.clone(), self.closed.clone());
+        let _noticed = Panics(life.clone());
         let broke = tokio::select! {
             biased;
             () = life.over() => false,
@@ -104,3 +116,6 @@ impl Writer {
         false
     }
 }
+
+#[cfg(test)]
+mod tests;

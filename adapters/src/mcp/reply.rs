@@ -6,6 +6,9 @@ use serde_json::{Map, Value};
 
 use crate::server::Page;
 
+/// Pieces of one result that are kept; their bytes are bounded by the line that they came in.
+const CONTENT_PIECES_MAX: usize = 1_000;
+
 /// Takes the result out of a whole answer.
 pub(super) fn result(answer: Value) -> Result<Map<String, Value>, RequestError> {
     let Value::Object(mut answer) = answer else {
@@ -53,7 +56,14 @@ pub(super) fn called(mut result: Map<String, Value>) -> Result<CallResult, Reque
             return Err(malformed("`content` is no list"));
         }
     };
-    let mut content: Vec<_> = pieces.into_iter().filter(is_for_the_model).map(piece).collect();
+    let mut pieces = pieces.into_iter().filter(is_for_the_model);
+    let mut content: Vec<_> = pieces.by_ref().take(CONTENT_PIECES_MAX).map(piece).collect();
+    let left = pieces.count();
+    if left > 0 {
+        let all = CONTENT_PIECES_MAX + left;
+        let cut = format!("[cut: the result has {all} pieces, {CONTENT_PIECES_MAX} are shown]");
+        content.push(Content::Text(cut));
+    }
     let has_text = content.iter().any(|piece| matches!(piece, Content::Text(_)));
     if let Some(structured) = result.remove("structuredContent").filter(|value| !value.is_null() && !has_text)
     {

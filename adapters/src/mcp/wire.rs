@@ -12,6 +12,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,14 +22,14 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::{Map, Value, json};
 use tokio::io::AsyncRead;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio_util::sync::DropGuard;
 
 use super::life::Life;
 use super::lines::{LINE_BYTES_MAX, Line, LineReader};
 use super::outbox::Outbox;
+use super::parse::{LIGHT_BYTES_MAX, Message, Parsed, Size, parse};
 use crate::server::{Notice, Notices};
-
-const BOM: &[u8] = b"\xEF\xBB\xBF";
 
 /// What the wire tells besides messages.
 pub(super) struct WireEnds {
@@ -47,8 +48,11 @@ pub(super) struct Wire {
     lines: LineReader<Box<dyn AsyncRead + Send + Unpin>>,
     outbox: Outbox,
     ends: WireEnds,
+    /// A long line that is being read off the runtime's threads. Lines stay in order: the next one waits for it, so
+    /// a connection costs one such thread at most.
+    parsing: Option<JoinHandle<Parsed>>,
     /// The rest of a batch.
-    waiting: VecDeque<Map<String, Value>>,
+    waiting: VecDeque<Message>,
     /// Whether the answer to `initialize` is still to come.
     greeting: bool,
 }
@@ -57,42 +61,66 @@ impl Wire {
     /// A wire that reads `output` and writes to `outbox`.
     pub(super) fn new(output: Box<dyn AsyncRead + Send + Unpin>, outbox: Outbox, ends: WireEnds) -> Self {
         let lines = LineReader::new(output, LINE_BYTES_MAX);
-        Self { lines, outbox, ends, waiting: VecDeque::new(), greeting: true }
+        Self { lines, outbox, ends, parsing: None, waiting: VecDeque::new(), greeting: true }
     }
 
-    fn junk(&self) {
-        let count = self.ends.junk.fetch_add(1, Ordering::Relaxed) + 1;
+    fn junk(&self, things: u64) {
+        let count = self.ends.junk.fetch_add(things, Ordering::Relaxed) + things;
         tracing::debug!(count, "a server wrote a line that is no MCP message");
     }
 
-    /// Takes the messages out of a line: one, or the items of a batch.
-    fn take_line(&mut self, line: &[u8]) {
-        let line = line.strip_prefix(BOM).unwrap_or(line).trim_ascii();
-        if line.is_empty() {
-            return;
-        }
-        match parse(line) {
-            Some(Value::Object(message)) => self.waiting.push_back(message),
-            Some(Value::Array(batch)) => {
-                for item in batch {
-                    match item {
-                        Value::Object(message) => self.waiting.push_back(message),
-                        Value::Null
-                        | Value::Bool(_)
-                        | Value::Number(_)
-                        | Value::String(_)
-                        | Value::Array(_) => {
-                            self.junk();
-                        }
-                    }
-                }
+    /// Waits for the messages of one more line. Breaks at the end of the connection.
+    ///
+    /// # Cancel safety
+    /// What was read stays here, and the next call goes on with it.
+    async fn read_on(&mut self) -> ControlFlow<()> {
+        let parsed = match &mut self.parsing {
+            Some(parsing) => {
+                let parsed = parsing.await;
+                self.parsing = None;
+                // Only a runtime that shuts down takes a line away.
+                parsed.unwrap_or_else(|_| Parsed::Refused("its output could not be read".to_owned()))
             }
-            Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) | None => self.junk(),
+            None => match self.lines.next().await {
+                Line::Whole(line) if line.len() > LIGHT_BYTES_MAX => {
+                    self.parsing = Some(spawn_blocking(move || parse(line)));
+                    return ControlFlow::Continue(());
+                }
+                Line::Whole(line) => parse(line),
+                Line::TooLong => {
+                    let most = LINE_BYTES_MAX >> 20;
+                    Parsed::Refused(format!("sent a line of more than {most} MiB"))
+                }
+                Line::End => {
+                    drop(self.ends.output_over.take());
+                    return ControlFlow::Break(());
+                }
+                Line::Broken(error) => Parsed::Refused(format!("its output broke: {error}")),
+            },
+        };
+        self.take(parsed)
+    }
+
+    fn take(&mut self, parsed: Parsed) -> ControlFlow<()> {
+        match parsed {
+            Parsed::Messages(messages, junk) => {
+                self.waiting.extend(messages);
+                if junk > 0 {
+                    self.junk(junk);
+                }
+                ControlFlow::Continue(())
+            }
+            Parsed::Refused(reason) => {
+                self.ends.life.end(reason);
+                ControlFlow::Break(())
+            }
         }
     }
 
-    fn sort(&mut self, message: Map<String, Value>) -> Option<RxJsonRpcMessage<RoleClient>> {
-        let id = message.get("id").filter(|id| !id.is_null()).cloned();
+    fn sort(&mut self, message: Message) -> Option<RxJsonRpcMessage<RoleClient>> {
+        let Message { fields: message, size } = message;
+        // Nothing else is an id, and only these are small enough to copy.
+        let id = message.get("id").filter(|id| id.is_string() || id.is_number()).cloned();
         let method = message.get("method").and_then(Value::as_str);
         match (method, id) {
             (Some("notifications/tools/list_changed"), None) => {
@@ -100,21 +128,26 @@ impl Wire {
                 let _ = self.ends.notices.try_send(Notice::ToolsChanged);
                 None
             }
-            (Some("notifications/cancelled"), None) => serde_json::from_value(Value::Object(message)).ok(),
+            (Some("notifications/cancelled"), None) => typed(message, size),
             (Some(_), None) => None,
-            (Some(_), Some(id)) => self.take_request(id, message),
+            (Some(_), Some(id)) => self.take_request(id, message, size),
             (None, id) if message.contains_key("result") || message.contains_key("error") => {
-                if self.greeting { self.take_greeting(message) } else { self.take_reply(id, message) }
+                if self.greeting { self.take_greeting(message, size) } else { self.take_reply(id, message) }
             }
             (None, _) => {
-                self.junk();
+                self.junk(1);
                 None
             }
         }
     }
 
-    fn take_request(&self, id: Value, message: Map<String, Value>) -> Option<RxJsonRpcMessage<RoleClient>> {
-        if let Ok(request) = serde_json::from_value(Value::Object(message)) {
+    fn take_request(
+        &self,
+        id: Value,
+        message: Map<String, Value>,
+        size: Size,
+    ) -> Option<RxJsonRpcMessage<RoleClient>> {
+        if let Some(request) = typed(message, size) {
             return Some(request);
         }
         let refusal =
@@ -135,13 +168,17 @@ impl Wire {
                 Some(JsonRpcMessage::response(ServerResult::CustomResult(whole), id))
             }
             Some(Err(_)) | None => {
-                self.junk();
+                self.junk(1);
                 None
             }
         }
     }
 
-    fn take_greeting(&mut self, mut message: Map<String, Value>) -> Option<RxJsonRpcMessage<RoleClient>> {
+    fn take_greeting(
+        &mut self,
+        mut message: Map<String, Value>,
+        size: Size,
+    ) -> Option<RxJsonRpcMessage<RoleClient>> {
         self.greeting = false;
         let read = match message.remove("result") {
             Some(result) => serde_json::from_value::<InitializeResult>(result).and_then(|result| {
@@ -149,7 +186,8 @@ impl Wire {
                 let id = serde_json::from_value::<RequestId>(id)?;
                 Ok(JsonRpcMessage::response(ServerResult::InitializeResult(result), id))
             }),
-            None => serde_json::from_value(Value::Object(message)),
+            None => typed(message, size)
+                .ok_or_else(|| serde::de::Error::custom("it is no error that can be read")),
         };
         match read {
             Ok(message) => Some(message),
@@ -161,9 +199,12 @@ impl Wire {
     }
 }
 
-/// Bytes that are no UTF-8 are replaced, so that an answer with a broken character still is one.
-fn parse(line: &[u8]) -> Option<Value> {
-    serde_json::from_slice(line).or_else(|_| serde_json::from_str(&String::from_utf8_lossy(line))).ok()
+/// rmcp's type of a message. It copies a message to try its shapes, so a long one is not tried.
+fn typed(message: Map<String, Value>, size: Size) -> Option<RxJsonRpcMessage<RoleClient>> {
+    match size {
+        Size::Light => serde_json::from_value(Value::Object(message)).ok(),
+        Size::Heavy => None,
+    }
 }
 
 impl Transport<RoleClient> for Wire {
@@ -189,21 +230,8 @@ impl Transport<RoleClient> for Wire {
                     return Some(message);
                 }
             }
-            match self.lines.next().await {
-                Line::Whole(line) => self.take_line(&line),
-                Line::TooLong => {
-                    let most = LINE_BYTES_MAX >> 20;
-                    self.ends.life.end(format!("sent a line of more than {most} MiB"));
-                    return None;
-                }
-                Line::End => {
-                    drop(self.ends.output_over.take());
-                    return None;
-                }
-                Line::Broken(error) => {
-                    self.ends.life.end(format!("its output broke: {error}"));
-                    return None;
-                }
+            if self.read_on().await.is_break() {
+                return None;
             }
         }
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use pilothouse_adapters::mcp::{StdioConnector, connector_for};
 use pilothouse_adapters::server::Connector;
-use pilothouse_messages::error::ConnectError;
+use pilothouse_messages::error::{ConnectError, RequestError};
 use pilothouse_messages::id::ServerId;
 use pilothouse_messages::limits::Limits;
 use pilothouse_messages::server::{ServerDefinition, Transport};
@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::script::SCRIPT;
+use super::script::{KEY, SCRIPT};
 use super::{
     becomes, call, child, definition, ended, is_gone, open, outside, pid, prepared, refused, runs_no_more,
     text,
@@ -168,9 +168,26 @@ async fn stderr_is_kept_over_connections() {
 }
 
 #[tokio::test]
+async fn a_secret_that_a_server_tells_is_shown_nowhere() {
+    let connector = outside("plain");
+    let (link, _noticed) = open(&connector).await;
+    let told = RequestError::Server { code: -32000, message: "<secret> is no key".to_owned() };
+    assert_eq!(call(&*link, "tells its secret", json!({})).await, Err(told));
+    let reason = "exited with status 4; its last words: cannot use <secret>";
+    assert_eq!(call(&*link, "dies of its secret", json!({})).await, ended(reason));
+    assert_eq!(link.ended().await, reason);
+    assert_eq!(connector.stderr(), ["invalid API key <secret>", "cannot use <secret>"]);
+    let reason = "the server answered error -32000: no account for <secret>; lines";
+    let ConnectError::Handshake { reason: said } = refused(&outside("telling")).await else {
+        panic!("it was a handshake");
+    };
+    assert!(said.starts_with(reason), "{said}");
+}
+
+#[tokio::test]
 async fn a_process_gets_the_base_list_and_what_is_declared() {
     let base =
-        ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LANGUAGE", "TZ", "TMPDIR", SCRIPT];
+        ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LANGUAGE", "TZ", "TMPDIR", SCRIPT, KEY];
     let (link, _noticed) = open(&outside("plain")).await;
     let names: Vec<String> = serde_json::from_str(&text(&*link, "environment").await).unwrap();
     let foreign: Vec<_> = names

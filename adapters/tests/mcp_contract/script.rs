@@ -11,6 +11,13 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader
 /// Names the script for a re-executed test binary.
 pub(crate) const SCRIPT: &str = "PILOTHOUSE_TEST_SCRIPT";
 
+/// Holds a key that the server was given.
+pub(crate) const KEY: &str = "PILOTHOUSE_TEST_KEY";
+
+fn key() -> String {
+    std::env::var(KEY).unwrap_or_default()
+}
+
 /// What a server does in answer to a line.
 pub(crate) enum Step {
     Say(String),
@@ -33,6 +40,10 @@ fn say(message: &Value) -> Step {
 
 fn result(id: &Value, result: Value) -> Step {
     say(&json!({"jsonrpc": "2.0", "id": id, "result": result}))
+}
+
+fn error(id: &Value, message: &str) -> Step {
+    say(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32000, "message": message}}))
 }
 
 fn text(id: &Value, text: impl Into<String>) -> Step {
@@ -73,9 +84,12 @@ impl Script {
         match self.name.as_str() {
             "silent" => vec![],
             "misshapen" => vec![result(id, json!({"protocolVersion": version}))],
-            "refusing" => vec![say(
-                &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32000, "message": "not today"}}),
-            )],
+            "refusing" => vec![error(id, "not today")],
+            "misshapen at length" => {
+                let capabilities = format!("{}{}", key(), "x".repeat(1 << 20));
+                vec![result(id, json!({"protocolVersion": version, "capabilities": capabilities}))]
+            }
+            "telling" => vec![error(id, &format!("no account for {}", key()))],
             "rambling" => vec![
                 Step::Say("Usage: scripted\n\n[1,\n".to_owned()),
                 Step::Cry("bad flag".to_owned()),
@@ -126,6 +140,15 @@ impl Script {
             "asks" => self.ask(id),
             "stops reading" => vec![text(id, "not another line"), Step::StopReading],
             "floods" => vec![Step::Say("x".repeat(17 << 20))],
+            "tells its secret" => {
+                let key = key();
+                vec![Step::Cry(format!("invalid API key {key}")), error(id, &format!("{key} is no key"))]
+            }
+            "dies of its secret" => vec![Step::Cry(format!("cannot use {}", key())), Step::Die(4)],
+            "refuses at length" => vec![error(id, &"no, ".repeat(1 << 20))],
+            "hostile" => vec![many_pieces(id, 2_000_000)],
+            "many pieces" => vec![many_pieces(id, 100_000)],
+            "batches" => vec![say(&json!(vec![json!({"jsonrpc": "2.0", "method": "x"}); 1_001]))],
             "pid" => vec![text(id, std::process::id().to_string())],
             "environment" => {
                 let names: Vec<_> =
@@ -182,6 +205,12 @@ pub(crate) fn first_page() -> Value {
 
 pub(crate) fn second_page() -> Value {
     json!([{"name": "fails", "inputSchema": {"type": "object"}}])
+}
+
+/// Small pieces, each of which takes a hundred times its size once it is read.
+fn many_pieces(id: &Value, count: usize) -> Step {
+    let pieces = r#"{"a":0},"#.repeat(count);
+    Step::Say(format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"content\":[{pieces}0]}}}}\n"))
 }
 
 /// Everything that a server may write by mistake before its answer; the answer has a BOM, a broken character and CRLF.

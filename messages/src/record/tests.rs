@@ -1,4 +1,8 @@
-use super::{Chain, Format};
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::{Chain, Format, RECORD_BYTES_MAX};
 use crate::digest::Digest;
 use crate::error::StoreError;
 
@@ -35,4 +39,21 @@ fn a_newer_record_is_named_and_not_skipped() {
     let bytes = newer.encode(1, Digest([0; 32]), &1u8).unwrap();
     let expected = StoreError::NewerFormat { keyspace: "plain".into(), found: 3, known: 2 };
     assert_eq!(PLAIN.decode::<u8>(&bytes), Err(expected));
+}
+
+#[test]
+fn a_payload_that_cannot_be_written_is_refused_with_the_true_reason() {
+    /// Its members are not counted before they are written.
+    #[derive(Serialize)]
+    struct Uncounted {
+        #[serde(flatten)]
+        members: BTreeMap<String, u8>,
+    }
+    let limit = usize::try_from(RECORD_BYTES_MAX).unwrap();
+    let expected = StoreError::TooLarge { what: "a record", bytes: limit + 8, limit };
+    assert_eq!(PLAIN.encode(1, Digest([0; 32]), &"x".repeat(limit)), Err(expected));
+    let refused = PLAIN.encode(1, Digest([0; 32]), &Uncounted { members: BTreeMap::new() });
+    assert!(
+        matches!(refused, Err(StoreError::Io { reason }) if reason.starts_with("a record of plain cannot"))
+    );
 }

@@ -2,7 +2,7 @@ use pilothouse_messages::call::{CallOutcome, CallResult, Content};
 use pilothouse_messages::error::RequestError;
 use serde_json::{Value, json};
 
-use super::{called, page, result};
+use super::{CONTENT_PIECES_MAX, called, page, result};
 use crate::server::Page;
 
 fn ok(outcome: CallOutcome, content: Vec<Content>) -> Result<CallResult, RequestError> {
@@ -68,13 +68,13 @@ fn an_answer_to_a_call_becomes_an_outcome_and_its_content() {
 }
 
 #[test]
-fn an_errors_words_are_cut_between_characters() {
-    let words = "ä".repeat(4_000);
-    let cut = "ä".repeat(2_048);
-    check_call(
-        json!({"error": {"code": 1, "message": words}}),
-        Err(RequestError::Server { code: 1, message: cut }),
-    );
+fn pieces_beyond_the_bound_are_cut_and_the_result_says_so() {
+    let answer =
+        |pieces: usize| json!({"result": {"content": vec![json!({"type": "text", "text": "a"}); pieces]}});
+    let kept = vec![text("a"); CONTENT_PIECES_MAX];
+    check_call(answer(CONTENT_PIECES_MAX), ok(CallOutcome::Succeeded, kept.clone()));
+    let cut = text("[cut: the result has 1500 pieces, 1000 are shown]");
+    check_call(answer(1_500), ok(CallOutcome::Succeeded, [kept, vec![cut]].concat()));
 }
 
 fn check_page(answer: Value, expected: Result<Page, RequestError>) {

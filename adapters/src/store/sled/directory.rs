@@ -7,8 +7,11 @@ use std::time::{Duration, Instant};
 
 use pilothouse_messages::error::StoreError;
 
-/// sled's data file; also what it locks.
+/// sled's data file.
 pub(super) const DATA_FILE: &str = "db";
+/// What the holder of an open store locks, for as long as it has the store. sled locks its data file, but not on
+/// every system, and not before it has begun to read.
+const LOCK_FILE: &str = "lock";
 /// How long a lock that is just being given up is waited for.
 const LOCK_WAIT: Duration = Duration::from_secs(1);
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
@@ -32,8 +35,14 @@ impl Deadline {
     }
 }
 
-/// Makes the directory if need be, and removes torn snapshots while nobody has the store open.
-pub(super) fn prepare(path: &Path, deadline: Deadline) -> Result<(), StoreError> {
+/// The directory is ours until this is dropped, or the process ends.
+pub(super) struct Hold {
+    /// The lock goes with it.
+    _lock: File,
+}
+
+/// Makes the directory if need be, takes it, and removes torn snapshots.
+pub(super) fn prepare(path: &Path, deadline: Deadline) -> Result<Hold, StoreError> {
     let failed = |error: io::Error| unusable(path, &error);
     match fs::metadata(path) {
         Ok(found) if !found.is_dir() => return Err(unusable(path, &io::ErrorKind::NotADirectory.into())),
@@ -45,12 +54,13 @@ pub(super) fn prepare(path: &Path, deadline: Deadline) -> Result<(), StoreError>
         // Somebody else made it, for us: from now on it holds what only we may read.
         set_mode(path, 0o700);
     }
-    let data = private_file().open(path.join(DATA_FILE)).map_err(failed)?;
-    lock(&data, path, deadline)?;
+    let lock_file = private_file().open(path.join(LOCK_FILE)).map_err(failed)?;
+    lock(&lock_file, path, deadline)?;
+    // sled would make it for everybody to read.
+    private_file().open(path.join(DATA_FILE)).map_err(failed)?;
     remove_torn_snapshots(path).map_err(failed)?;
     restrict(path);
-    // Closing the file gives the lock up for sled to take.
-    Ok(())
+    Ok(Hold { _lock: lock_file })
 }
 
 /// Makes the directory and what is missing above it, and brings their names to the disk.
@@ -60,10 +70,10 @@ fn create(path: &Path) -> io::Result<()> {
     missing.iter().filter_map(|made| made.parent()).try_for_each(sync_directory)
 }
 
-/// Takes sled's lock, so that the holder of an open store never loses a snapshot that it is writing.
-fn lock(data: &File, path: &Path, deadline: Deadline) -> Result<(), StoreError> {
+/// Waits for the lock until the deadline.
+fn lock(file: &File, path: &Path, deadline: Deadline) -> Result<(), StoreError> {
     loop {
-        match fs2::FileExt::try_lock_exclusive(data) {
+        match fs2::FileExt::try_lock_exclusive(file) {
             Ok(()) => return Ok(()),
             Err(error) if error.raw_os_error() == fs2::lock_contended_error().raw_os_error() => {
                 deadline.pause(path)?;
@@ -92,7 +102,7 @@ pub(super) fn restrict(path: &Path) {
     for (name, path) in entries(path).unwrap_or_default() {
         match name.as_str() {
             "blobs" => set_mode(&path, 0o700),
-            DATA_FILE | "conf" => set_mode(&path, 0o600),
+            DATA_FILE | LOCK_FILE | "conf" => set_mode(&path, 0o600),
             snapshot if snapshot.starts_with("snap.") => set_mode(&path, 0o600),
             _ => {}
         }

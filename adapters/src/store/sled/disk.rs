@@ -12,7 +12,7 @@ use pilothouse_messages::digest::Digest;
 use pilothouse_messages::error::StoreError;
 use pilothouse_messages::record::{Chain, Format};
 
-use super::directory::{self, Deadline};
+use super::directory::{self, Deadline, Hold};
 use crate::store::{BATCH_BYTES_MAX, Batch, Change, Keyspace, Pair, stored_key};
 
 /// The store's own record, under [`FORMAT_KEY`] in [`Keyspace::Meta`]; its payload is the store id.
@@ -28,18 +28,20 @@ pub(super) struct Disk {
     /// sled's flush stops at the kernel; a sync of this handle goes on to the disk.
     file: File,
     store_id: [u8; 16],
+    /// Given up last: nobody else opens the directory while sled is still closing it.
+    _hold: Hold,
 }
 
 impl Disk {
     pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
         let path = std::path::absolute(path).map_err(|error| directory::unusable(path, &error))?;
         let deadline = Deadline::soon();
-        directory::prepare(&path, deadline)?;
+        let hold = directory::prepare(&path, deadline)?;
         let db = open_sled(&path, deadline)?;
         let data = path.join(directory::DATA_FILE);
         let file = OpenOptions::new().read(true).write(true).open(&data);
         let file = file.map_err(|error| directory::unusable(&path, &error))?;
-        let mut disk = Self { db: Some(db), file, store_id: [0; 16] };
+        let mut disk = Self { db: Some(db), file, store_id: [0; 16], _hold: hold };
         disk.store_id = disk.identify(&path)?;
         directory::restrict(&path);
         directory::sync(&path)?;
@@ -157,7 +159,8 @@ fn open_sled(path: &Path, deadline: Deadline) -> Result<::sled::Db, StoreError> 
     loop {
         match config.open() {
             Ok(db) => return Ok(db),
-            // Another store was quicker between our look at the lock and sled's.
+            // sled's own threads may hold its file a moment longer than the handle that was dropped, and a program
+            // that opens the directory by sled alone does not know our lock.
             Err(::sled::Error::Io(error)) if is_lock(&error) => deadline.pause(path)?,
             Err(error) => return Err(open_error(path, error)),
         }

@@ -107,3 +107,22 @@ async fn a_refused_batch_is_answered_after_those_before_it() {
     let polled = std::future::poll_fn(|cx| std::task::Poll::Ready(first.as_mut().poll(cx))).await;
     assert_eq!(polled, std::task::Poll::Ready(Ok(())));
 }
+
+#[tokio::test]
+async fn a_directory_that_somebody_else_holds_is_locked_by_either_lock() {
+    let locked = |directory: &tempfile::TempDir| Err(StoreError::Locked { path: directory.path().into() });
+    let open = async |directory: &tempfile::TempDir| SledStore::open(directory.path()).await.map(drop);
+
+    let ours = tempfile::tempdir().unwrap();
+    let lock = std::fs::File::create(ours.path().join("lock")).unwrap();
+    fs2::FileExt::lock_exclusive(&lock).unwrap();
+    assert_eq!(open(&ours).await, locked(&ours));
+    assert!(!ours.path().join("db").exists(), "nothing is made in a directory that is not ours");
+    drop(lock);
+    assert_eq!(open(&ours).await, Ok(()));
+
+    let theirs = tempfile::tempdir().unwrap();
+    let alone = ::sled::open(theirs.path()).unwrap();
+    assert_eq!(open(&theirs).await, locked(&theirs));
+    drop(alone);
+}
