@@ -94,7 +94,7 @@ async fn ask(wiring: &Wiring, command: ApprovalCommand) -> ApprovalAnswer {
             Ok(answer) => return answer.expect("the ledger takes it"),
             Err(error) => {
                 assert!(error.is_retryable(), "{error}");
-                tokio::task::yield_now().await;
+                tokio::time::sleep(Duration::from_millis(1)).await;
             }
         }
     }

@@ -10,12 +10,12 @@
 
 mod journal;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use pilothouse_messages::approval::{ApprovalCommand, ApprovalDirective, ApprovalEvent, Card};
 use pilothouse_messages::error::StoreError;
-use pilothouse_messages::id::TopicId;
+use pilothouse_messages::id::{ApprovalId, TopicId};
 use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::topic::{CardNews, TopicCommand};
 use pilothouse_rules::Decider;
@@ -49,6 +49,8 @@ pub struct ApprovalShell {
     phase: Phase,
     /// Stops the timer that was set before.
     timer: CancellationToken,
+    /// The open cards that are durable: what readers see.
+    shown: BTreeMap<ApprovalId, Arc<Card>>,
 }
 
 enum Phase {
@@ -111,7 +113,14 @@ impl Actor for ApprovalActor {
             let _gone = actor.cast(own(OwnMsg::Loaded(loaded)));
         });
         let phase = Phase::Loading(VecDeque::new());
-        Ok(ApprovalShell { wiring: args.wiring, myself, tasks, phase, timer: CancellationToken::new() })
+        Ok(ApprovalShell {
+            wiring: args.wiring,
+            myself,
+            tasks,
+            phase,
+            timer: CancellationToken::new(),
+            shown: BTreeMap::new(),
+        })
     }
 
     async fn handle(
@@ -135,14 +144,32 @@ fn topic_of(directive: ApprovalDirective) -> TopicId {
     }
 }
 
-impl Pictured for Ledger {
-    /// The open cards; `None` if they are the same as before.
-    type Picture = Option<Vec<Card>>;
+/// What readers of the open cards see of one event.
+pub enum CardChange {
+    /// One more card waits.
+    Shown(Arc<Card>),
+    /// This one has its last word.
+    Gone(ApprovalId),
+}
 
-    fn take(&mut self, events: &[Self::Event]) -> Option<Vec<Card>> {
-        events.iter().for_each(|event| self.apply(event));
-        let changes_cards = |event: &ApprovalEvent| !matches!(event, ApprovalEvent::Paid { .. });
-        events.iter().any(changes_cards).then(|| self.open_cards())
+impl Pictured for Ledger {
+    type Picture = Vec<CardChange>;
+
+    fn take(&mut self, events: &[Self::Event]) -> Vec<CardChange> {
+        let mut changes = Vec::new();
+        for event in events {
+            self.apply(event);
+            match event {
+                ApprovalEvent::Opened { card, .. } => {
+                    changes.extend(self.card(card.approval).cloned().map(CardChange::Shown));
+                }
+                ApprovalEvent::Decided { approval, .. }
+                | ApprovalEvent::Expired { approval, .. }
+                | ApprovalEvent::Withdrawn { approval, .. } => changes.push(CardChange::Gone(*approval)),
+                ApprovalEvent::Paid { .. } => {}
+            }
+        }
+        changes
     }
 }
 
@@ -180,7 +207,8 @@ impl ApprovalShell {
             clock: self.wiring.clock.clone(),
             within: self.wiring.limits.commit,
         };
-        self.wiring.approval.open.store(Arc::new(ledger.open_cards()));
+        self.shown = ledger.open_cards().into_iter().map(|card| (card.approval, card)).collect();
+        self.publish();
         let durable = Durable::new(ledger, loaded.journal, ground, loaded.newest);
         let phase = std::mem::replace(&mut self.phase, Phase::Live(Box::new(durable)));
         self.arm();
@@ -208,8 +236,8 @@ impl ApprovalShell {
     /// What topics have to know: decisions that they have not recorded, and cards that wait.
     fn news(&self) -> Vec<ApprovalDirective> {
         let Phase::Live(ledger) = &self.phase else { return Vec::new() };
-        let waits = |card: Card| ApprovalDirective::TellTopic {
-            topic: card.topic,
+        let waits = |card: Arc<Card>| ApprovalDirective::TellTopic {
+            topic: card.topic.clone(),
             approval: card.approval,
             news: CardNews::Waits,
         };
@@ -265,15 +293,28 @@ impl ApprovalShell {
     }
 
     fn perform(&mut self, released: Vec<Released<Ledger>>) {
-        for Released { reply, picture, directives } in released {
-            if let Some(cards) = picture.flatten() {
-                self.wiring.approval.open.store(Arc::new(cards));
-            }
+        // Many batches share one sync, and so they share one publication.
+        let mut changed = false;
+        for change in released.iter().filter_map(|released| released.picture.as_ref()).flatten() {
+            changed = true;
+            match change {
+                CardChange::Shown(card) => self.shown.insert(card.approval, card.clone()),
+                CardChange::Gone(approval) => self.shown.remove(approval),
+            };
+        }
+        if changed {
+            self.publish();
+        }
+        for Released { reply, picture: _, directives } in released {
             if let Some((reply, answer)) = reply {
                 reply.send(Ok(answer));
             }
             directives.into_iter().for_each(|directive| self.direct(directive));
         }
+    }
+
+    fn publish(&self) {
+        self.wiring.approval.open.store(Arc::new(self.shown.clone()));
     }
 
     fn direct(&self, directive: ApprovalDirective) {

@@ -16,7 +16,7 @@ use pilothouse_adapters::tool::Function;
 use pilothouse_messages::approval::Card;
 use pilothouse_messages::connection::{ConnectionPhase, Generation};
 use pilothouse_messages::digest::Digest;
-use pilothouse_messages::id::{ServerId, TopicId};
+use pilothouse_messages::id::{ApprovalId, ServerId, TopicId};
 use pilothouse_messages::limits::Limits;
 use pilothouse_messages::listing::{ListingState, ListingView};
 use pilothouse_messages::server::{ServerDefinition, ServerState, ServerView};
@@ -133,7 +133,7 @@ pub struct ApprovalPort {
     /// Its actor.
     pub slot: Slot<ApprovalMsg>,
     /// The cards that wait for a person.
-    pub open: ArcSwap<Vec<Card>>,
+    pub open: ArcSwap<BTreeMap<ApprovalId, Arc<Card>>>,
 }
 
 /// The catalog, seen from outside.

@@ -11,6 +11,8 @@
 //! topic's card, a payment by another topic, and any step of a card that has its last word.
 //! A settled card keeps its last word and loses its arguments.
 
+mod pending;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -25,6 +27,7 @@ use pilothouse_messages::topic::command::{CardNews, Payment};
 
 use crate::cut::{NAME_BYTES, cut};
 use crate::{Decider, Decision};
+use pending::Pending;
 
 type Outcome = Decision<ApprovalEvent, ApprovalDirective, ApprovalAnswer>;
 
@@ -35,7 +38,7 @@ type Outcome = Decision<ApprovalEvent, ApprovalDirective, ApprovalAnswer>;
 pub struct Ledger {
     limits: Arc<Limits>,
     /// Cards that wait for a person, whole.
-    pending: BTreeMap<ApprovalId, Card>,
+    pending: Pending,
     /// Cards that have their last word, without what was shown.
     settled: BTreeMap<ApprovalId, Settled>,
     /// News that a topic has not recorded yet; every name is also in `settled`.
@@ -59,7 +62,7 @@ struct Debt {
 impl Ledger {
     /// A ledger without cards.
     pub fn new(limits: Arc<Limits>) -> Self {
-        Self { limits, pending: BTreeMap::new(), settled: BTreeMap::new(), debts: BTreeMap::new() }
+        Self { limits, pending: Pending::default(), settled: BTreeMap::new(), debts: BTreeMap::new() }
     }
 
     /// `true` while some topic has not recorded what it was told.
@@ -68,15 +71,15 @@ impl Ledger {
     }
 
     /// The cards that wait for a person, ordered by topic and call.
-    pub fn open_cards(&self) -> Vec<Card> {
-        let mut cards: Vec<Card> = self.pending.values().cloned().collect();
+    pub fn open_cards(&self) -> Vec<Arc<Card>> {
+        let mut cards: Vec<_> = self.pending.iter().cloned().collect();
         cards.sort_by(|a, b| (&a.topic, a.call).cmp(&(&b.topic, b.call)));
         cards
     }
 
     /// The card, while it waits for a person.
-    pub fn card(&self, approval: ApprovalId) -> Option<&Card> {
-        self.pending.get(&approval)
+    pub fn card(&self, approval: ApprovalId) -> Option<&Arc<Card>> {
+        self.pending.get(approval)
     }
 
     /// The card's last word, once it has one.
@@ -89,7 +92,7 @@ impl Ledger {
         if approval != ApprovalId::of(&card.topic, card.call) {
             return Err(ApprovalRejection::ForeignName);
         }
-        if self.pending.contains_key(&approval) {
+        if self.pending.get(approval).is_some() {
             return Ok(Decision::answer(ApprovalAnswer::Opened));
         }
         if let Some(settled) = self.settled.get(&approval) {
@@ -104,7 +107,7 @@ impl Ledger {
     }
 
     fn room_for(&self, topic: &TopicId) -> Result<(), ApprovalRejection> {
-        let open = self.pending.values().filter(|card| card.topic == *topic).count();
+        let open = self.pending.of_topic(topic);
         let limit = self.limits.cards_per_topic;
         if open < limit { Ok(()) } else { Err(ApprovalRejection::TooManyCards { open, limit }) }
     }
@@ -113,7 +116,7 @@ impl Ledger {
         if let Some(settled) = self.settled.get(&approval) {
             return Decision::answer(ApprovalAnswer::Decide(too_late(&settled.settlement, said.verdict)));
         }
-        let Some(card) = self.pending.get(&approval) else {
+        let Some(card) = self.pending.get(approval) else {
             return Decision::answer(ApprovalAnswer::Decide(DecideAnswer::Unknown));
         };
         if card.expires_at <= now {
@@ -143,7 +146,7 @@ impl Ledger {
     fn withdraw(&self, now: Timestamp, topic: &TopicId, approvals: &[ApprovalId], reason: &str) -> Outcome {
         let named: BTreeSet<&ApprovalId> = approvals.iter().collect();
         let own = named.into_iter().filter(|approval| {
-            let card = self.pending.get(approval);
+            let card = self.pending.get(**approval);
             card.is_some_and(|card| card.topic == *topic)
         });
         let events = own.map(|approval| ApprovalEvent::Withdrawn {
@@ -161,8 +164,7 @@ impl Ledger {
     }
 
     fn tick(&self, now: Timestamp) -> Outcome {
-        let due = self.pending.values().filter(|card| card.expires_at <= now);
-        let (events, news): (Vec<_>, Vec<_>) = due.map(|card| expiry(now, card)).unzip();
+        let (events, news): (Vec<_>, Vec<_>) = self.pending.due(now).map(|card| expiry(now, card)).unzip();
         let directives = self.resume().into_iter().chain(news).collect();
         Decision { answer: ApprovalAnswer::Noted, events, directives }
     }
@@ -174,7 +176,7 @@ impl Ledger {
         by: Option<String>,
         at: Timestamp,
     ) -> Option<TopicId> {
-        let topic = self.pending.remove(&approval)?.topic;
+        let topic = self.pending.remove(approval)?.topic.clone();
         let settlement = Settlement { state, by, at };
         self.settled.insert(approval, Settled { topic: topic.clone(), settlement });
         Some(topic)
@@ -238,7 +240,7 @@ impl Decider for Ledger {
         match event {
             ApprovalEvent::Opened { card, at: _ } => {
                 if !self.settled.contains_key(&card.approval) {
-                    self.pending.entry(card.approval).or_insert_with(|| card.clone());
+                    self.pending.insert(card);
                 }
             }
             ApprovalEvent::Decided { approval, verdict, by, reason, digest: _, at } => {
@@ -267,7 +269,7 @@ impl Decider for Ledger {
     }
 
     fn next_deadline(&self) -> Option<Timestamp> {
-        self.pending.values().map(|card| card.expires_at).min()
+        self.pending.next_deadline()
     }
 
     fn resume(&self) -> Vec<ApprovalDirective> {

@@ -91,9 +91,12 @@ impl Runtime {
         Ok(Topic::new(place, self.0.clone()))
     }
 
-    /// The cards that wait for a person, from a snapshot; never waits.
+    /// The cards that wait for a person, by topic and call, from a snapshot; never waits.
     pub fn approvals(&self) -> Vec<Card> {
-        self.0.wiring.approval.open.load().as_ref().clone()
+        let mut cards: Vec<Card> =
+            self.0.wiring.approval.open.load().values().map(|card| Card::clone(card)).collect();
+        cards.sort_by(|a, b| (&a.topic, a.call).cmp(&(&b.topic, b.call)));
+        cards
     }
 
     /// Decides about a card. The first decision wins; the answer is durable when it is given.

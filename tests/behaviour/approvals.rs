@@ -50,14 +50,15 @@ fn settlement(stage: &Stage, answer: &DecideAnswer) -> Settlement {
 #[tokio::test(start_paused = true)]
 async fn only_a_tool_that_is_known_to_read_runs_unasked() {
     let server = |peer: &Arc<Peer>| Server::in_memory("a", peer.clone());
-    let rows: [(&dyn Fn(Server) -> Server, Option<&str>); 6] = [
-        (&|server| server.effect("drop", Effect::Reads), None),
-        (&|server| server.effect("drop", Effect::Edits), Some("this tool changes things")),
-        (&|server| server.effect("drop", Effect::Executes), Some("this tool runs programs")),
-        (&|server| server.effect("drop", Effect::OpenWorld), Some("this tool talks to the outside world")),
-        (&|server| server, Some("nobody has said what this tool may do")),
+    type States = fn(Server) -> Server;
+    let rows: [(States, Option<&str>); 6] = [
+        (|server| server.effect("drop", Effect::Reads), None),
+        (|server| server.effect("drop", Effect::Edits), Some("this tool changes things")),
+        (|server| server.effect("drop", Effect::Executes), Some("this tool runs programs")),
+        (|server| server.effect("drop", Effect::OpenWorld), Some("this tool talks to the outside world")),
+        (|server| server, Some("nobody has said what this tool may do")),
         (
-            &|server| server.effect("drop", Effect::Reads).force_prompt("drop"),
+            |server| server.effect("drop", Effect::Reads).force_prompt("drop"),
             Some("this tool always asks before it runs"),
         ),
     ];
@@ -205,7 +206,7 @@ async fn a_stop_withdraws_the_cards_of_its_turn() {
     assert_eq!(stage.runtime.approvals(), [], "at once, not when the ledger asks again");
     let late = stage.decide(&card, Decision::allow("ann")).await;
     assert_eq!(settlement(&stage, &late).state, CardState::Withdrawn);
-    tokio::time::sleep(PATIENCE).await;
+    sleep(PATIENCE).await;
     assert_eq!(peer.executions("drop"), 0);
     stage.say("And now?").await;
     assert_eq!(stage.until_end().await, StopReason::Completed);
@@ -313,7 +314,7 @@ async fn a_decision_that_does_not_become_durable_is_none() {
     let answer = stage.runtime.decide(card.approval, Decision::allow("ann")).await;
     let source = AskError::Unconfirmed(full);
     assert_eq!(answer, Err(DecideError::Ask { approval: card.approval, source }));
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    sleep(Duration::from_secs(1)).await;
     assert_eq!((stage.runtime.approvals(), peer.executions("drop")), (vec![card.clone()], 0));
     assert_eq!(stage.decide(&card, Decision::allow("ann")).await, DecideAnswer::Applied);
     assert_eq!(stage.until_end().await, StopReason::Completed);

@@ -8,7 +8,6 @@ use pilothouse::call::{CallOutcome, CallResult};
 use pilothouse::error::{ConnectError, RequestError};
 use pilothouse::mcp::{Connection, Connector, Notices, Page};
 use serde_json::{Map, Value, json};
-use tokio::sync::watch;
 use tokio::time::sleep;
 
 type Answer<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -41,8 +40,6 @@ struct State {
     connects: AtomicUsize,
     listings: AtomicUsize,
     calls: AtomicUsize,
-    /// Grows with every death; each connection lives in one generation.
-    deaths: watch::Sender<u64>,
 }
 
 /// A tool as a server lists it.
@@ -59,7 +56,6 @@ impl Fake {
             connects: AtomicUsize::new(0),
             listings: AtomicUsize::new(0),
             calls: AtomicUsize::new(0),
-            deaths: watch::Sender::new(0),
         }))
     }
 
@@ -73,11 +69,6 @@ impl Fake {
 
     pub(crate) fn offers(&self, tools: impl IntoIterator<Item = Value>) {
         *lock(&self.0.tools) = tools.into_iter().collect();
-    }
-
-    /// Its connections end.
-    pub(crate) fn dies(&self) {
-        self.0.deaths.send_modify(|deaths| *deaths += 1);
     }
 
     pub(crate) fn connects(&self) -> usize {
@@ -114,8 +105,7 @@ impl Connector for Fake {
                 }
                 Mood::Dying => Err(ConnectError::Handshake { reason: "it died".to_owned() }),
                 Mood::Well | Mood::Garbled | Mood::Clinging | Mood::Panicking => {
-                    let deaths = self.0.deaths.subscribe();
-                    Ok(Arc::new(Open { fake: self.clone(), deaths }) as Arc<dyn Connection>)
+                    Ok(Arc::new(Open(self.clone())) as Arc<dyn Connection>)
                 }
             }
         })
@@ -126,10 +116,7 @@ impl Connector for Fake {
     }
 }
 
-struct Open {
-    fake: Fake,
-    deaths: watch::Receiver<u64>,
-}
+struct Open(Fake);
 
 impl Connection for Open {
     fn protocol(&self) -> String {
@@ -138,12 +125,12 @@ impl Connection for Open {
 
     fn list_page(&self, _cursor: Option<String>) -> Answer<'_, Result<Page, RequestError>> {
         Box::pin(async {
-            self.fake.0.listings.fetch_add(1, Ordering::Relaxed);
-            sleep(self.fake.0.listing_takes).await;
-            match self.fake.mood() {
+            self.0.0.listings.fetch_add(1, Ordering::Relaxed);
+            sleep(self.0.0.listing_takes).await;
+            match self.0.mood() {
                 Mood::Garbled => Err(RequestError::Malformed { reason: "gibberish".to_owned() }),
                 Mood::Well | Mood::Missing | Mood::Dying | Mood::Clinging | Mood::Panicking => {
-                    Ok(Page { tools: lock(&self.fake.0.tools).clone(), next_cursor: None })
+                    Ok(Page { tools: lock(&self.0.0.tools).clone(), next_cursor: None })
                 }
             }
         })
@@ -156,8 +143,8 @@ impl Connection for Open {
         _meta: Map<String, Value>,
     ) -> Answer<'_, Result<CallResult, RequestError>> {
         Box::pin(async move {
-            self.fake.0.calls.fetch_add(1, Ordering::Relaxed);
-            match self.fake.mood() {
+            self.0.0.calls.fetch_add(1, Ordering::Relaxed);
+            match self.0.mood() {
                 Mood::Clinging => std::future::pending().await,
                 Mood::Well | Mood::Missing | Mood::Dying | Mood::Garbled | Mood::Panicking => {
                     Ok(CallResult::said(CallOutcome::Succeeded, format!("{tool} did it")))
@@ -167,17 +154,12 @@ impl Connection for Open {
     }
 
     fn ended(&self) -> Answer<'_, String> {
-        let mut deaths = self.deaths.clone();
-        Box::pin(async move {
-            // Whether it died or the test let go of it: it is over.
-            let _over = deaths.changed().await;
-            "it died".to_owned()
-        })
+        Box::pin(std::future::pending())
     }
 
     fn close(&self, _grace: Duration) -> Answer<'_, ()> {
         Box::pin(async {
-            if self.fake.mood() == Mood::Clinging {
+            if self.0.mood() == Mood::Clinging {
                 std::future::pending::<()>().await;
             }
         })

@@ -273,6 +273,24 @@ async fn a_full_server_is_busy_outside_a_turn_and_waited_for_inside() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_is_added_while_the_runtime_runs_is_there_in_the_next_turn() {
+    let (first, second) = (look(), look());
+    let steps = [Step::text("Nothing."), call("b", "look", json!({})), Step::text("Seen.")];
+    let mut stage = plays(steps).peer("a", &first).raise().await;
+    stage.say("Go.").await;
+    assert_eq!(stage.until_end().await, StopReason::Completed);
+    let added = Server::in_memory("b", second.clone()).effect("look", Effect::Reads);
+    let b = stage.runtime.add_server(added.clone()).await.expect("it is taken");
+    assert!(stage.runtime.add_server(added).await.is_err(), "there is one of this id");
+    assert_eq!(b.warm(PATIENCE).await.tools().len(), 1);
+    stage.say("And now?").await;
+    assert_eq!(stage.until_end().await, StopReason::Completed);
+    assert_eq!((said(&stage.results()[0]), second.executions("look")), ("succeeded: seen".to_owned(), 1));
+    assert!(stage.runtime.shutdown().await.is_clean());
+    assert_eq!((first.connections(), second.connections()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_runtimes_events_tell_the_life_of_a_server() {
     let peer = look();
     let runtime = plays([]).peer("a", &peer).start().await;

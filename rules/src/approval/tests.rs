@@ -322,9 +322,9 @@ fn the_ledger_shows_waiting_cards_in_order_and_last_words_afterwards() {
         allow("a", 0),
     ];
     let ledger = ledger_after(&history);
-    assert_eq!(ledger.open_cards(), [card("a", 1), card("b", 0), early.clone()]);
+    assert_eq!(ledger.open_cards(), [card("a", 1), card("b", 0), early.clone()].map(Arc::new));
     assert_eq!(ledger.next_deadline(), Some(Timestamp(60)));
-    assert_eq!(ledger.card(early.approval), Some(&early));
+    assert_eq!(ledger.card(early.approval), Some(&Arc::new(early.clone())));
     assert_eq!(ledger.card(id("a", 0)), None);
     let approved = last_word(CardState::Approved, Some("ann"), 5);
     assert_eq!(ledger.settlement(id("a", 0)), Some(&approved));
