@@ -9,13 +9,14 @@
 //! topic's wish to withdraw it may have been lost with its session.
 
 mod journal;
+mod open;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use pilothouse_messages::approval::{ApprovalCommand, ApprovalDirective, ApprovalEvent, Card};
 use pilothouse_messages::error::StoreError;
-use pilothouse_messages::id::{ApprovalId, TopicId};
+use pilothouse_messages::id::TopicId;
 use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::topic::{CardNews, TopicCommand};
 use pilothouse_rules::Decider;
@@ -30,6 +31,7 @@ use crate::tasks::TaskSet;
 use crate::topics::TopicsMsg;
 use crate::wiring::Wiring;
 use journal::{LedgerJournal, Loaded};
+pub use open::{CardChange, OpenCards};
 
 /// What the actor is born with.
 pub struct ApprovalArgs {
@@ -49,8 +51,6 @@ pub struct ApprovalShell {
     phase: Phase,
     /// Stops the timer that was set before.
     timer: CancellationToken,
-    /// The open cards that are durable: what readers see.
-    shown: BTreeMap<ApprovalId, Arc<Card>>,
 }
 
 enum Phase {
@@ -113,14 +113,7 @@ impl Actor for ApprovalActor {
             let _gone = actor.cast(own(OwnMsg::Loaded(loaded)));
         });
         let phase = Phase::Loading(VecDeque::new());
-        Ok(ApprovalShell {
-            wiring: args.wiring,
-            myself,
-            tasks,
-            phase,
-            timer: CancellationToken::new(),
-            shown: BTreeMap::new(),
-        })
+        Ok(ApprovalShell { wiring: args.wiring, myself, tasks, phase, timer: CancellationToken::new() })
     }
 
     async fn handle(
@@ -142,14 +135,6 @@ fn topic_of(directive: ApprovalDirective) -> TopicId {
     match directive {
         ApprovalDirective::TellTopic { topic, .. } => topic,
     }
-}
-
-/// What readers of the open cards see of one event.
-pub enum CardChange {
-    /// One more card waits.
-    Shown(Arc<Card>),
-    /// This one has its last word.
-    Gone(ApprovalId),
 }
 
 impl Pictured for Ledger {
@@ -207,8 +192,7 @@ impl ApprovalShell {
             clock: self.wiring.clock.clone(),
             within: self.wiring.limits.commit,
         };
-        self.shown = ledger.open_cards().into_iter().map(|card| (card.approval, card)).collect();
-        self.publish();
+        self.wiring.approval.open.replace(ledger.open_cards());
         let durable = Durable::new(ledger, loaded.journal, ground, loaded.newest);
         let phase = std::mem::replace(&mut self.phase, Phase::Live(Box::new(durable)));
         self.arm();
@@ -293,28 +277,15 @@ impl ApprovalShell {
     }
 
     fn perform(&mut self, released: Vec<Released<Ledger>>) {
-        // Many batches share one sync, and so they share one publication.
-        let mut changed = false;
-        for change in released.iter().filter_map(|released| released.picture.as_ref()).flatten() {
-            changed = true;
-            match change {
-                CardChange::Shown(card) => self.shown.insert(card.approval, card.clone()),
-                CardChange::Gone(approval) => self.shown.remove(approval),
-            };
-        }
-        if changed {
-            self.publish();
-        }
-        for Released { reply, picture: _, directives } in released {
+        for Released { reply, picture, directives } in released {
+            if let Some(changes) = picture {
+                self.wiring.approval.open.change(changes);
+            }
             if let Some((reply, answer)) = reply {
                 reply.send(Ok(answer));
             }
             directives.into_iter().for_each(|directive| self.direct(directive));
         }
-    }
-
-    fn publish(&self) {
-        self.wiring.approval.open.store(Arc::new(self.shown.clone()));
     }
 
     fn direct(&self, directive: ApprovalDirective) {

@@ -13,10 +13,9 @@ use pilothouse_adapters::model::ModelResolver;
 use pilothouse_adapters::server::{Connection, Connector};
 use pilothouse_adapters::store::Store;
 use pilothouse_adapters::tool::Function;
-use pilothouse_messages::approval::Card;
 use pilothouse_messages::connection::{ConnectionPhase, Generation};
 use pilothouse_messages::digest::Digest;
-use pilothouse_messages::id::{ApprovalId, ServerId, TopicId};
+use pilothouse_messages::id::{ServerId, TopicId};
 use pilothouse_messages::limits::Limits;
 use pilothouse_messages::listing::{ListingState, ListingView};
 use pilothouse_messages::server::{ServerDefinition, ServerState, ServerView};
@@ -25,7 +24,7 @@ use pilothouse_rules::registry::ToolTable;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::approval::ApprovalMsg;
+use crate::approval::{ApprovalMsg, OpenCards};
 use crate::bus::EventBus;
 use crate::catalog::CatalogMsg;
 use crate::connection::ConnectionMsg;
@@ -99,7 +98,7 @@ impl Wiring {
         let places: BTreeMap<_, _> = materials.servers.into_iter().map(place).collect();
         Self {
             events: EventBus::new(limits.subscriber),
-            approval: ApprovalPort { slot: Slot::new("approval", bounds), open: ArcSwap::default() },
+            approval: ApprovalPort { slot: Slot::new("approval", bounds), open: OpenCards::default() },
             catalog: CatalogPort { slot: Slot::new("catalog", bounds), places: ArcSwap::default() },
             registry: RegistryPort {
                 slot: Slot::new("registry", bounds),
@@ -133,7 +132,7 @@ pub struct ApprovalPort {
     /// Its actor.
     pub slot: Slot<ApprovalMsg>,
     /// The cards that wait for a person.
-    pub open: ArcSwap<BTreeMap<ApprovalId, Arc<Card>>>,
+    pub open: OpenCards,
 }
 
 /// The catalog, seen from outside.

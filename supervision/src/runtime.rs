@@ -93,10 +93,7 @@ impl Runtime {
 
     /// The cards that wait for a person, by topic and call, from a snapshot; never waits.
     pub fn approvals(&self) -> Vec<Card> {
-        let mut cards: Vec<Card> =
-            self.0.wiring.approval.open.load().values().map(|card| Card::clone(card)).collect();
-        cards.sort_by(|a, b| (&a.topic, a.call).cmp(&(&b.topic, b.call)));
-        cards
+        self.0.wiring.approval.open.cards().iter().map(|card| Card::clone(card)).collect()
     }
 
     /// Decides about a card. The first decision wins; the answer is durable when it is given.
