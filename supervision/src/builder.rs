@@ -3,6 +3,7 @@
 mod server;
 
 use std::collections::BTreeMap;
+#[cfg(feature = "sled")]
 use std::path::PathBuf;
 use std::sync::Arc;
 

@@ -183,6 +183,13 @@ impl Server {
     }
 
     /// The definition with its connector, if it is one.
+    #[cfg_attr(
+        not(feature = "mcp"),
+        expect(
+            clippy::infallible_destructuring_match,
+            reason = "there is one way to reach a server without `mcp`"
+        )
+    )]
     pub(crate) fn checked(self, limits: &Limits) -> Result<Reachable, BadServer> {
         let mut definition = self.definition.map_err(|(text, source)| BadServer { text, source })?;
         let clamped = |wait: Duration| wait.min(WAIT_MAX);

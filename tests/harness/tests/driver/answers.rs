@@ -155,7 +155,7 @@ fn a_call_for_a_topic_stays_within_what_the_topic_may_use() {
     let call =
         |server: &str, tool: &str| json!({"call": {"tool": {"server": server, "tool": tool}, "topic": "t"}});
     let calls = [call("a", "look"), call("a", "drop"), call("b", "look")];
-    let lines = [vec![server("a"), server("b"), listed("a"), listed("b"), narrow], calls.to_vec()].concat();
+    let lines = [vec![server("a"), listed("a"), server("b"), listed("b"), narrow], calls.to_vec()].concat();
     let run = held(None, &lines);
     let outcomes = [6, 7, 8].map(|line| run.reply(line)["outcome"].clone());
     assert_eq!(outcomes, [json!("succeeded"), json!("denied"), json!("rejected")]);
