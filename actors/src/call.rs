@@ -25,12 +25,10 @@ use crate::catalog::CatalogMsg;
 use crate::tasks::caught;
 use crate::wiring::{Ready, ServerPlace, Wiring};
 
-/// The key in a request's `_meta` under which a call is the same over its attempts.
-const IDEMPOTENCY_KEY: &str = "pilothouse/idempotency-key";
-/// How often a call looks whether the server that it waits for still connects.
-const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(100);
 /// The JSON-RPC code with which a server refuses arguments (JSON-RPC 2.0, section 5.1).
 const INVALID_PARAMS: i64 = -32602;
+/// The key in a request's `_meta` under which a call is the same over its attempts.
+const IDEMPOTENCY_KEY: &str = "pilothouse/idempotency-key";
 
 /// What to do when a server has as many calls in flight as it may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -196,20 +194,21 @@ async fn reached(
     when_full: WhenFull,
     deadline: Instant,
 ) -> Result<Arc<Ready>, CallResult> {
-    let mut ready = place.ready.subscribe();
-    loop {
-        let waits = match when_full {
-            WhenFull::Busy => false,
-            WhenFull::Wait => place.phase.load().state == ServerState::Connecting,
-        };
-        match connected(wiring, place) {
-            Err(_not_yet) if waits && Instant::now() < deadline => {
-                // A connection that fails shows in the phase only, which is looked at again.
-                let _changed = timeout_at(deadline.min(Instant::now() + LOOK_AGAIN), ready.changed()).await;
-            }
-            known => return known,
+    match when_full {
+        WhenFull::Busy => {}
+        WhenFull::Wait => {
+            let (mut ready, mut phase) = (place.ready.subscribe(), place.phase.subscribe());
+            let known = async {
+                tokio::select! {
+                    _answers = ready.wait_for(Option::is_some) => {}
+                    _over = phase.wait_for(|phase| phase.state != ServerState::Connecting) => {}
+                }
+            };
+            // Whatever is known by then decides.
+            let _elapsed = timeout_at(deadline, known).await;
         }
     }
+    connected(wiring, place)
 }
 
 fn connected(wiring: &Wiring, place: &ServerPlace) -> Result<Arc<Ready>, CallResult> {
@@ -267,7 +266,7 @@ async fn confirmed(
 }
 
 fn unavailable(wiring: &Wiring, place: &ServerPlace) -> CallResult {
-    let phase = place.phase.load();
+    let phase = place.phase.borrow().clone();
     let doing = match phase.state {
         ServerState::Connecting => "is connecting",
         ServerState::Ready => "has just lost its connection",

@@ -231,7 +231,7 @@ pub struct ServerPlace {
     /// Its connection's actor.
     pub slot: Slot<ConnectionMsg>,
     /// What the connection is doing; written by the servers' supervisor.
-    pub phase: ArcSwap<ConnectionPhase>,
+    pub phase: watch::Sender<ConnectionPhase>,
     /// The connection, once it answers; written by its actor.
     pub ready: watch::Sender<Option<Arc<Ready>>>,
     /// Places for calls in flight.
@@ -260,7 +260,7 @@ impl ServerPlace {
             wanted: AtomicBool::new(definition.enabled),
             definition,
             connector,
-            phase: ArcSwap::from_pointee(phase),
+            phase: watch::Sender::new(phase),
             ready: watch::Sender::new(None),
             permits: Arc::new(Semaphore::new(limits.calls_per_server.max(1))),
         }
@@ -278,10 +278,10 @@ impl ServerPlace {
 
     /// The server as it is now, put together from snapshots.
     pub fn view(&self, catalog: &CatalogPort) -> ServerView {
-        let phase = self.phase.load();
+        let phase = self.phase.borrow().clone();
         let mut view = ServerView::new(self.definition.id.clone(), self.definition.name.clone(), phase.since);
         view.state = phase.state;
-        view.reason.clone_from(&phase.reason);
+        view.reason = phase.reason;
         view.attempt = phase.attempt;
         view.retry_at = phase.retry_at;
         view.restarts = phase.restarts;

@@ -8,11 +8,12 @@ use pilothouse_actors::servers::{Power, ServersMsg};
 use pilothouse_actors::slot::Reply;
 use pilothouse_actors::wiring::ServerPlace;
 use pilothouse_messages::call::{CallOutcome, CallResult};
+use pilothouse_messages::connection::ConnectionPhase;
 use pilothouse_messages::connection::ConnectionRejection;
 use pilothouse_messages::error::ServerError;
 use pilothouse_messages::id::{Revision, ServerId};
 use pilothouse_messages::listing::{ListingState, ListingView};
-use pilothouse_messages::server::ServerView;
+use pilothouse_messages::server::{ServerState, ServerView};
 use pilothouse_messages::topic::PermissionMode;
 use pilothouse_rules::registry::Scope;
 use serde_json::Value;
@@ -76,14 +77,27 @@ impl ServerHandle {
         }
     }
 
-    /// Waits until the server has answered in this process and its tools can be called, at most `within`; returns
-    /// what there is then.
+    /// Waits until the server has answered in this process and its tools can be called, at most `within`, and no longer
+    /// than there is hope: not for one that is switched off or has failed for good. Returns what there is then.
     ///
     /// # Cancel safety
     /// Safe: it only looks.
     pub async fn warm(&self, within: Duration) -> Arc<ListingView> {
         let fresh = |view: &ListingView| matches!(view.state, ListingState::Warm);
-        match tokio::time::timeout(within, self.inner.wiring.registry.offers(self.id(), fresh)).await {
+        // One that is to run is still stopped just after the start.
+        let hopeless = |phase: &ConnectionPhase| match phase.state {
+            ServerState::Failed => true,
+            ServerState::Stopped => !self.place.is_wanted(),
+            ServerState::Connecting | ServerState::Ready | ServerState::Backoff => false,
+        };
+        let mut phase = self.place.phase.subscribe();
+        let offered = async {
+            tokio::select! {
+                offered = self.inner.wiring.registry.offers(self.id(), fresh) => offered,
+                _over = phase.wait_for(hopeless) => None,
+            }
+        };
+        match tokio::time::timeout(within, offered).await {
             Ok(Some(view)) => Arc::new(view),
             Ok(None) | Err(_) => self.list(),
         }

@@ -332,3 +332,18 @@ async fn a_server_added_while_a_topic_is_open_serves_its_next_turn() {
     let nameless = stage.runtime.add_server(Server::in_memory("", late.clone())).await.map(drop);
     assert!(matches!(nameless, Err(ServerError::Id { .. })), "{nameless:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn warming_up_ends_at_once_for_a_server_without_hope() {
+    let missing = Fake::new(Mood::Missing, []);
+    let setup = plays([])
+        .server(fake("missing", &missing))
+        .server(fake("off", &Fake::new(Mood::Well, [])).disabled());
+    let runtime = setup.cold().start().await;
+    let begun = Instant::now();
+    runtime.warm(PATIENCE).await;
+    for id in ["missing", "off"] {
+        assert_eq!(server(&runtime, id).warm(PATIENCE).await.state, ListingState::Cold, "{id}");
+    }
+    assert!(begun.elapsed() < Duration::from_millis(50), "{:?}", begun.elapsed());
+}

@@ -42,7 +42,7 @@ pub(super) async fn fetch(wiring: &Wiring, server: &ServerId) -> Result<ListedTo
 /// The server's connection, or the one that it is about to have.
 async fn connection(wiring: &Wiring, place: &ServerPlace) -> Result<Arc<Ready>, String> {
     let (state, reason) = {
-        let phase = place.phase.load();
+        let phase = place.phase.borrow();
         (phase.state, phase.reason.clone())
     };
     let within = match state {

@@ -78,11 +78,11 @@ impl Server {
     /// Shows readers what the server does now; says whether that is news.
     pub(super) fn publish_phase(&self) -> bool {
         let phase = self.life.phase();
-        let is_news = **self.place.phase.load() != phase;
-        if is_news {
-            self.place.phase.store(Arc::new(phase));
-        }
-        is_news
+        self.place.phase.send_if_modified(|shown| {
+            let is_news = *shown != phase;
+            *shown = phase;
+            is_news
+        })
     }
 
     /// The connection is over, however it came to that.

@@ -58,7 +58,7 @@ async fn a_server_that_never_answers_delays_no_other() {
 
     let connected_within = house.until("a silent one", ServerState::Backoff).await;
     assert!(connected_within <= Limits::default().connect + ms(10), "{connected_within:?}");
-    let reason = house.place("a silent one").phase.load().reason.clone();
+    let reason = house.place("a silent one").phase.borrow().reason.clone();
     assert_eq!(reason.as_deref(), Some("no answer to the handshake within 30000 ms"));
     assert_eq!(house.state("quick"), ServerState::Ready);
 }
@@ -122,7 +122,7 @@ async fn a_connector_that_panics_is_a_failure_like_any_other() {
     let toy = Toy::new().connect(Answers::Panics);
     let house = House::open(&[("toy", &toy)]).await;
     house.until("toy", ServerState::Backoff).await;
-    let reason = house.place("toy").phase.load().reason.clone();
+    let reason = house.place("toy").phase.borrow().reason.clone();
     assert_eq!(reason.as_deref(), Some("the connector panicked: the toy breaks"));
     let toy = toy.connect(Answers::Yes);
     house.until("toy", ServerState::Ready).await;

@@ -308,7 +308,7 @@ impl House {
     }
 
     pub(super) fn state(&self, server: &str) -> ServerState {
-        self.place(server).phase.load().state
+        self.place(server).phase.borrow().state
     }
 
     pub(super) fn listing(&self, server: &str) -> Option<ListingView> {
