@@ -11,7 +11,7 @@
 mod journal;
 mod open;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pilothouse_messages::approval::{ApprovalCommand, ApprovalDirective, ApprovalEvent, Card};
@@ -25,6 +25,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio_util::sync::CancellationToken;
 
 use crate::durable::{Committed, Durable, Ground, Pictured, Released, Told, after_earlier_life, follow};
+use crate::phase::Phase;
 use crate::session::SessionMsg;
 use crate::slot::{Letter, Reply};
 use crate::tasks::TaskSet;
@@ -48,16 +49,9 @@ pub struct ApprovalShell {
     /// Everything that it waits for; the slot cancels it when the actor is gone.
     tasks: TaskSet,
     /// The ledger, once it is read.
-    phase: Phase,
+    phase: Phase<Ledger, LedgerJournal, ApprovalMsg>,
     /// Stops the timer that was set before.
     timer: CancellationToken,
-}
-
-enum Phase {
-    /// Reading the ledger; what comes earlier waits, bounded by the mailbox's permits.
-    Loading(VecDeque<Letter<ApprovalMsg>>),
-    /// At work.
-    Live(Box<Durable<Ledger, LedgerJournal>>),
 }
 
 /// The whole mailbox.
@@ -112,7 +106,7 @@ impl Actor for ApprovalActor {
             let loaded = loaded.await;
             let _gone = actor.cast(own(OwnMsg::Loaded(loaded)));
         });
-        let phase = Phase::Loading(VecDeque::new());
+        let phase = Phase::loading();
         Ok(ApprovalShell { wiring: args.wiring, myself, tasks, phase, timer: CancellationToken::new() })
     }
 
@@ -177,9 +171,7 @@ impl ApprovalShell {
     }
 
     fn acknowledged(&mut self, committed: Committed) -> Result<(), StoreError> {
-        // Nothing is under way before the ledger is read.
-        let Phase::Live(ledger) = &mut self.phase else { return Ok(()) };
-        let released = ledger.acknowledged(committed)?;
+        let released = self.phase.acknowledged(committed)?;
         self.perform(released);
         Ok(())
     }
@@ -194,13 +186,10 @@ impl ApprovalShell {
         };
         self.wiring.approval.open.replace(ledger.open_cards());
         let durable = Durable::new(ledger, loaded.journal, ground, loaded.newest);
-        let phase = std::mem::replace(&mut self.phase, Phase::Live(Box::new(durable)));
+        let early = self.phase.begin(durable);
         self.arm();
         self.wake_topics();
-        match phase {
-            Phase::Loading(stash) => stash.into_iter().try_for_each(|letter| self.take(letter)),
-            Phase::Live(_) => Ok(()),
-        }
+        early.into_iter().try_for_each(|letter| self.take(letter))
     }
 
     /// Wakes the topics that there is news for, then tells it: one whose turn was stopped has nothing else that

@@ -10,7 +10,7 @@
 mod fetch;
 mod journal;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pilothouse_messages::error::StoreError;
@@ -26,6 +26,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio_util::sync::CancellationToken;
 
 use crate::durable::{Committed, Durable, Ground, Pictured, Released, after_earlier_life, follow};
+use crate::phase::Phase;
 use crate::registry::RegistryMsg;
 use crate::slot::{Letter, Reply};
 use crate::tasks::TaskSet;
@@ -50,7 +51,7 @@ pub struct CatalogShell {
     /// Everything that it waits for; the slot cancels it when the actor is gone.
     tasks: TaskSet,
     /// The listings, once they are read.
-    phase: Phase,
+    phase: Phase<Catalog, CatalogJournal, CatalogMsg>,
     /// Who waits for a refresh; they hold the other ends.
     waiters: BTreeMap<ServerId, Vec<RefreshReply>>,
     /// Ends the fetch of a server that another one overtakes.
@@ -59,13 +60,6 @@ pub struct CatalogShell {
 
 /// Told how a refresh ended.
 pub type RefreshReply = Reply<Result<Revision, String>>;
-
-enum Phase {
-    /// Reading the listings; what comes earlier waits, bounded by the mailbox's permits.
-    Loading(VecDeque<Letter<CatalogMsg>>),
-    /// At work.
-    Live(Box<Durable<Catalog, CatalogJournal>>),
-}
 
 /// The whole mailbox.
 pub enum CatalogMsg {
@@ -134,7 +128,7 @@ impl Actor for CatalogActor {
             wiring: args.wiring,
             myself,
             tasks,
-            phase: Phase::Loading(VecDeque::new()),
+            phase: Phase::loading(),
             waiters: BTreeMap::new(),
             fetching: BTreeMap::new(),
         })
@@ -194,12 +188,9 @@ impl CatalogShell {
         let stored = loaded.catalog.views();
         self.publish(self.still_valid(&stored));
         let durable = Durable::new(loaded.catalog, loaded.journal, ground, loaded.newest);
-        let before = std::mem::replace(&mut self.phase, Phase::Live(Box::new(durable)));
+        let early = self.phase.begin(durable);
         self.define(stored.keys())?;
-        match before {
-            Phase::Loading(stash) => stash.into_iter().try_for_each(|letter| self.take(letter.body)),
-            Phase::Live(_) => Ok(()),
-        }
+        early.into_iter().try_for_each(|letter| self.take(letter.body))
     }
 
     /// Those whose server is defined as it was then: no reader sees a listing of another definition.
@@ -265,8 +256,7 @@ impl CatalogShell {
     }
 
     fn committed(&mut self, committed: Committed) -> Result<(), StoreError> {
-        let Phase::Live(catalog) = &mut self.phase else { return Ok(()) };
-        let released = catalog.acknowledged(committed)?;
+        let released = self.phase.acknowledged(committed)?;
         self.perform(released);
         Ok(())
     }

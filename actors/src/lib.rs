@@ -11,6 +11,7 @@ pub mod catalog;
 pub mod connection;
 pub mod durable;
 pub mod hub;
+pub mod phase;
 pub mod registry;
 pub mod servers;
 pub mod session;

@@ -8,7 +8,7 @@
 
 mod journal;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pilothouse_adapters::tool::Function;
@@ -28,6 +28,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use crate::catalog::offer;
 use crate::durable::{Committed, Durable, Ground, Pictured, Released, after_earlier_life, follow};
+use crate::phase::Phase;
 use crate::slot::{Letter, Reply};
 use crate::tasks::TaskSet;
 use crate::wiring::Wiring;
@@ -48,14 +49,7 @@ pub struct RegistryShell {
     /// Everything that it waits for; the slot cancels it when the actor is gone.
     tasks: TaskSet,
     /// The names, once they are read.
-    phase: Phase,
-}
-
-enum Phase {
-    /// Reading the names; what comes earlier waits, and is as much as the listings changed.
-    Loading(VecDeque<Letter<RegistryMsg>>),
-    /// At work.
-    Live(Box<Durable<Registry, NamesJournal>>),
+    phase: Phase<Registry, NamesJournal, RegistryMsg>,
 }
 
 /// The whole mailbox.
@@ -111,7 +105,7 @@ impl Actor for RegistryActor {
             // An actor that has ended needs no names.
             let _gone = actor.cast(Letter::inside(RegistryMsg::Own(Own(Report::Loaded(loaded)))));
         });
-        let phase = Phase::Loading(VecDeque::new());
+        let phase = Phase::loading();
         Ok(RegistryShell { wiring: args.wiring, myself, tasks, phase })
     }
 
@@ -152,12 +146,9 @@ impl RegistryShell {
         };
         // Names hold no stamps.
         let durable = Durable::new(registry, NamesJournal, ground, Timestamp::default());
-        let before = std::mem::replace(&mut self.phase, Phase::Live(Box::new(durable)));
+        let early = self.phase.begin(durable);
         self.take_published()?;
-        match before {
-            Phase::Loading(stash) => stash.into_iter().try_for_each(|letter| self.take(letter.body))?,
-            Phase::Live(_) => {}
-        }
+        early.into_iter().try_for_each(|letter| self.take(letter.body))?;
         Ok(())
     }
 
@@ -187,8 +178,7 @@ impl RegistryShell {
     }
 
     fn committed(&mut self, committed: Committed) -> Result<(), StoreError> {
-        let Phase::Live(registry) = &mut self.phase else { return Ok(()) };
-        let released = registry.acknowledged(committed)?;
+        let released = self.phase.acknowledged(committed)?;
         self.perform(released);
         Ok(())
     }

@@ -12,7 +12,6 @@ mod conversation;
 mod journal;
 mod model_step;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use pilothouse_messages::call::{CallOutcome, CallResult};
@@ -30,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 use crate::call::{self, CallOrder, WhenFull};
 use crate::durable::{Committed, Durable, Ground, Released, Told, after_earlier_life, follow};
 use crate::hub::TopicPicture;
+use crate::phase::Phase;
 use crate::slot::{Letter, Reply};
 use crate::tasks::{TaskSet, caught, caught_now};
 use crate::wiring::{TopicPlace, Wiring};
@@ -60,20 +60,13 @@ pub struct SessionShell {
     /// Why it would have to recover.
     cause: Recovery,
     /// The topic, once it is read.
-    phase: Phase,
+    phase: Phase<Conversation, TopicJournal, SessionMsg>,
     /// What the running turn shows its model.
     pin: Pin,
     /// Cancels whatever runs for the open turn.
     turn: Option<(TurnId, CancellationToken)>,
     /// Calls of this topic in flight.
     calls: Arc<Semaphore>,
-}
-
-enum Phase {
-    /// Reading the journal; what comes earlier waits, bounded by the mailbox's permits.
-    Loading(VecDeque<Letter<SessionMsg>>),
-    /// At work.
-    Live(Box<Durable<Conversation, TopicJournal>>),
 }
 
 /// The whole mailbox.
@@ -128,7 +121,7 @@ impl Actor for SessionActor {
             let _gone = actor.cast(Letter::inside(SessionMsg::Own(Own(OwnMsg::Loaded(Box::new(loaded))))));
         });
         let calls = Arc::new(Semaphore::new(wiring.limits.calls_per_topic.max(1)));
-        let phase = Phase::Loading(VecDeque::new());
+        let phase = Phase::loading();
         let pin = Pin::default();
         Ok(SessionShell { wiring, place, myself, tasks, cause, phase, pin, turn: None, calls })
     }
@@ -178,23 +171,18 @@ impl SessionShell {
         self.place.hub.open(epoch, loaded.conversation.view());
         let needs_recovery = loaded.conversation.needs_recovery();
         let durable = Durable::new(loaded.conversation, loaded.journal, ground, loaded.newest);
-        let phase = std::mem::replace(&mut self.phase, Phase::Live(Box::new(durable)));
+        let early = self.phase.begin(durable);
         if needs_recovery {
             self.commit(&TopicCommand::Recover { cause: self.cause }, None)?;
         }
         if let Phase::Live(topic) = &self.phase {
             topic.state().resume().into_iter().for_each(|directive| self.perform(directive));
         }
-        match phase {
-            Phase::Loading(stash) => stash.into_iter().try_for_each(|letter| self.take(letter)),
-            Phase::Live(_) => Ok(()),
-        }
+        early.into_iter().try_for_each(|letter| self.take(letter))
     }
 
     fn acknowledged(&mut self, committed: Committed) -> Result<(), StoreError> {
-        // Nothing is under way before the journal is read.
-        let Phase::Live(topic) = &mut self.phase else { return Ok(()) };
-        let released = topic.acknowledged(committed)?;
+        let released = self.phase.acknowledged(committed)?;
         self.release(released);
         Ok(())
     }
