@@ -109,16 +109,8 @@ impl Actor for RootActor {
         event: SupervisionEvent,
         shell: &mut RootShell,
     ) -> Result<(), ActorProcessingErr> {
-        match event {
-            SupervisionEvent::ActorTerminated(cell, _state, reason) => {
-                let reason = reason.unwrap_or_else(|| "it stopped".to_owned());
-                shell.ended(&myself, cell.get_id(), reason);
-            }
-            SupervisionEvent::ActorFailed(cell, error) => {
-                shell.ended(&myself, cell.get_id(), error.to_string())
-            }
-            // ractor's other events are no ends.
-            _ => {}
+        if let Some((actor, reason)) = end_of(event) {
+            shell.ended(&myself, actor, reason);
         }
         Ok(())
     }
@@ -181,14 +173,23 @@ impl RootShell {
             }
         };
         let (root, within) = (myself.clone(), wiring.limits.stop_child);
-        {
-            self.tasks.spawn(async move {
-                // Whatever is left after the bound ends at its next await.
-                let _left = old.end(within).await;
-                tokio::time::sleep(delay).await;
-                let _gone = root.cast(Letter::inside(RootMsg::Cleared(child)));
-            });
+        self.tasks.spawn(async move {
+            // Whatever is left after the bound ends at its next await.
+            let _left = old.end(within).await;
+            tokio::time::sleep(delay).await;
+            let _gone = root.cast(Letter::inside(RootMsg::Cleared(child)));
+        });
+    }
+}
+
+/// Which actor has ended, and why; ractor's other events are no ends.
+pub(crate) fn end_of(event: SupervisionEvent) -> Option<(ActorId, String)> {
+    match event {
+        SupervisionEvent::ActorTerminated(cell, _state, reason) => {
+            Some((cell.get_id(), reason.unwrap_or_else(|| "it stopped".to_owned())))
         }
+        SupervisionEvent::ActorFailed(cell, error) => Some((cell.get_id(), error.to_string())),
+        _ => None,
     }
 }
 

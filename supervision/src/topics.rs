@@ -19,7 +19,7 @@ use pilothouse_rules::restart::{Restarts, Verdict};
 use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
 use tokio::task::JoinSet;
 
-use crate::root::vacate;
+use crate::root::{end_of, vacate};
 
 /// What the supervisor is born with.
 pub(crate) struct TopicsArgs {
@@ -79,16 +79,8 @@ impl Actor for TopicsActor {
         event: SupervisionEvent,
         shell: &mut TopicsShell,
     ) -> Result<(), ActorProcessingErr> {
-        match event {
-            SupervisionEvent::ActorTerminated(cell, _state, reason) => {
-                let reason = reason.unwrap_or_else(|| "it stopped".to_owned());
-                shell.ended(&myself, cell.get_id(), reason);
-            }
-            SupervisionEvent::ActorFailed(cell, error) => {
-                shell.ended(&myself, cell.get_id(), error.to_string())
-            }
-            // ractor's other events are no ends.
-            _ => {}
+        if let Some((actor, reason)) = end_of(event) {
+            shell.ended(&myself, actor, reason);
         }
         Ok(())
     }
