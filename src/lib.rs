@@ -14,7 +14,7 @@
 //!     .start()
 //!     .await?;
 //! let topic = runtime.open_topic("greetings", TopicConfig::new("demo")).await?;
-//! let mut window = topic.attach().ok_or("the topic is open")?;
+//! let mut window = topic.attach().ok_or("the topic is not open")?;
 //! topic.send("Say hello.").await?;
 //! while let Some(TopicEventOut::Update { update, .. }) = window.next().await {
 //!     if let TopicUpdate::TurnFinished { stop, .. } = update {

@@ -65,7 +65,8 @@ pub struct Function {
 }
 
 impl Function {
-    /// A function under this name. Until [`effect`](Self::effect) says otherwise it asks before it runs.
+    /// A function under this name. Until [`effect`](Self::effect) says otherwise it asks before it runs. Its arguments are
+    /// a JSON object; nothing else of the schema is checked before it runs.
     pub fn new(
         name: impl Into<String>,
         description: impl Into<String>,

@@ -4,9 +4,10 @@ use std::io::{BufRead, IsTerminal, stdin};
 use std::time::Duration;
 
 use pilothouse::approval::Card;
-use pilothouse::id::{ServerId, TurnId};
+use pilothouse::id::ServerId;
 use pilothouse::listing::ListingState;
 use pilothouse::prelude::*;
+use pilothouse::topic::Receipt;
 
 use crate::Error;
 use crate::timeline::Timeline;
@@ -30,26 +31,34 @@ pub(crate) async fn run(runtime: &Runtime) -> Result<(), Error> {
     for server in runtime.servers() {
         line.server(&server.view());
     }
+    // A run that was killed may have left a card behind: it can be answered now.
+    for card in &window.view.cards {
+        line.update(&TopicUpdate::ApprovalRequested(Box::new(card.clone())));
+        decide(runtime, &line, card).await?;
+    }
     line.line("you", "Tidy up my notes.");
-    topic.send("Tidy up my notes.").await?;
-    let first = window.view.turns.last().map_or(TurnId(1), |turn| turn.turn.next());
+    let tidy = topic.send("Tidy up my notes.").await?.message;
+    let mut last = tidy;
     loop {
-        let event = tokio::time::timeout(PATIENCE, window.next()).await?;
+        let event =
+            tokio::time::timeout(PATIENCE, window.next()).await.map_err(|_| "nothing happened for 20 s")?;
         let Some(TopicEventOut::Update { update, .. }) = event else {
             return Err("the window was closed".into());
         };
         line.update(&update);
         match update {
-            TopicUpdate::ApprovalRequested(card) => {
+            TopicUpdate::ApprovalRequested(card) if last == tidy => {
                 line.line("you", "And when is high tide?  (sent while the turn works)");
-                topic.send("And when is high tide?").await?;
+                last = topic.send("And when is high tide?").await?.message;
                 // The slow server answers while the card waits: the next turn can use its tools.
                 let almanac = runtime.server(&ServerId::new("almanac")?)?;
                 almanac.warm(PATIENCE).await;
                 line.server(&almanac.view());
-                decide(runtime, &line, *card).await?;
+                decide(runtime, &line, &card).await?;
             }
-            TopicUpdate::TurnFinished { turn, .. } if turn > first => break,
+            TopicUpdate::ApprovalRequested(card) => decide(runtime, &line, &card).await?,
+            TopicUpdate::Receipt { message, receipt: Receipt::Answered { .. } } if message == last => break,
+            TopicUpdate::TurnFinished { stop, .. } if !stop.chains() => break,
             _ => {}
         }
     }
@@ -57,7 +66,11 @@ pub(crate) async fn run(runtime: &Runtime) -> Result<(), Error> {
     Ok(())
 }
 
-async fn decide(runtime: &Runtime, line: &Timeline, card: Card) -> Result<(), Error> {
+async fn decide(runtime: &Runtime, line: &Timeline, card: &Card) -> Result<(), Error> {
+    if !runtime.approvals().contains(card) {
+        // A card is shown again after a restart; this one has its answer.
+        return Ok(());
+    }
     let (decision, said) = if stdin().is_terminal() {
         line.line("card", "allow it? [y/N] ");
         let answer = tokio::task::spawn_blocking(|| stdin().lock().lines().next()).await?;
@@ -71,7 +84,7 @@ async fn decide(runtime: &Runtime, line: &Timeline, card: Card) -> Result<(), Er
     } else {
         (Decision::allow("quickstart"), "nobody sits here, so it is allowed after it was shown")
     };
-    let answer = runtime.decide(card.approval, decision.of(&card)).await?;
+    let answer = runtime.decide(card.approval, decision.of(card)).await?;
     line.line("card", &format!("{said} ({})", format!("{answer:?}").to_lowercase()));
     Ok(())
 }

@@ -10,6 +10,7 @@ mod job;
 mod notes;
 mod timeline;
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -61,12 +62,21 @@ async fn quickstart(keep: Option<PathBuf>) -> Result<(), Error> {
         .await?;
     job::run(&runtime).await?;
     match keep {
-        Some(directory) => println!("\nData is kept in {}. Run it again to see it.", directory.display()),
-        None => println!("\nData was kept in {} and goes with it; `--data DIR` keeps it.", data.display()),
+        Some(directory) => {
+            say(&format!("\nData is kept in {}. Run it again to see it.", directory.display()))
+        }
+        None => {
+            say(&format!("\nData was kept in {} and goes with it; `--data DIR` keeps it.", data.display()))
+        }
     }
     let ended = runtime.shutdown().await;
-    println!("Shut down{}.", if ended.is_clean() { " in order" } else { ", with force" });
+    say(if ended.is_clean() { "Shut down in order." } else { "Shut down, with force." });
     Ok(())
+}
+
+fn say(words: &str) {
+    // A reader that has gone (`| head`) has seen enough.
+    let _gone = writeln!(std::io::stdout(), "{words}");
 }
 
 /// What the demo's model says and calls, in order; every fact comes from the tools.

@@ -1,6 +1,6 @@
 //! What a person sees: one short line for each thing that happens, colours only on a terminal.
 
-use std::io::{IsTerminal, stdout};
+use std::io::{IsTerminal, Write, stdout};
 use std::time::Instant;
 
 use pilothouse::id::MessageId;
@@ -21,7 +21,9 @@ impl Timeline {
     /// One line: when, who, what.
     pub(crate) fn line(&self, who: &str, what: &str) {
         let (on, off) = if self.colour { (colour_of(who), "\x1b[0m") } else { ("", "") };
-        println!("{:6.2}s  {on}{who:<9}{off} {what}", self.start.elapsed().as_secs_f32());
+        let at = self.start.elapsed().as_secs_f32();
+        // A reader that has gone (`| head`) has seen enough.
+        let _gone = writeln!(stdout(), "{at:6.2}s  {on}{who:<9}{off} {what}");
     }
 
     pub(crate) fn server(&self, view: &ServerView) {
@@ -79,7 +81,7 @@ impl Timeline {
     }
 
     pub(crate) fn tree(&self, root: &TreeNode) {
-        println!("\n{}", root.name);
+        let _gone = writeln!(stdout(), "\n{}", root.name);
         branch(&root.children, "");
     }
 }
@@ -96,7 +98,7 @@ fn branch(children: &[TreeNode], indent: &str) {
         let tools = child.server.as_ref().filter(|server| server.revision.is_some());
         let tools = tools.map(|server| format!(", {} tools", server.tools)).unwrap_or_default();
         let why = child.last_failure.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
-        println!("{indent}{twig}{}  {}{tools}{why}", child.name, child.state);
+        let _gone = writeln!(stdout(), "{indent}{twig}{}  {}{tools}{why}", child.name, child.state);
         branch(&child.children, &format!("{indent}{deeper}"));
     }
 }

@@ -21,7 +21,7 @@ pub enum StoreError {
     },
     /// Another process has it open.
     #[error(
-        "the data directory {path} is in use by another process: stop that one, or choose another directory"
+        "the data directory {path} is in use by another runtime, here or in another process: stop that one, or choose another directory"
     )]
     Locked {
         /// Which.
@@ -76,10 +76,10 @@ pub enum StoreError {
 #[non_exhaustive]
 pub enum StartError {
     /// The store does not open.
-    #[error("cannot start")]
+    #[error("cannot start: the store does not open")]
     Store(#[from] StoreError),
     /// An id is not one.
-    #[error("cannot start: \"{text}\" is no id")]
+    #[error("cannot start: {text:?} is no server id")]
     Id {
         /// What was given.
         text: String,
@@ -106,9 +106,21 @@ pub enum StartError {
         /// In plain words.
         reason: String,
     },
-    /// Several things are wrong at once.
-    #[error("cannot start: {} things are wrong: {}", .0.len(), .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    /// Several things are wrong at once; each is told with its reasons.
+    #[error("cannot start: {} things are wrong: {}", .0.len(), .0.iter().map(reasons).collect::<Vec<_>>().join("; "))]
     Several(Vec<StartError>),
+}
+
+/// The words of an error and of all its sources, without the prefix that they share.
+fn reasons(error: &StartError) -> String {
+    let mut words = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        words.push_str(": ");
+        words.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    words.strip_prefix("cannot start: ").unwrap_or(&words).to_owned()
 }
 
 impl StartError {
@@ -156,10 +168,9 @@ impl AskError {
     /// `true` if the same request may succeed later.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Busy | Self::Interrupted | Self::Absent { .. } | Self::Store(_) | Self::Unconfirmed(_) => {
-                true
-            }
-            Self::ShutDown => false,
+            Self::Busy | Self::Interrupted | Self::Absent { .. } | Self::Unconfirmed(_) => true,
+            // What the store does not take now it does not take later.
+            Self::Store(_) | Self::ShutDown => false,
         }
     }
 
@@ -187,7 +198,7 @@ pub enum TopicError {
         topic: TopicId,
     },
     /// The id is not one.
-    #[error("\"{text}\" is no topic id")]
+    #[error("{text:?} is no topic id")]
     Id {
         /// What was given.
         text: String,
@@ -258,7 +269,7 @@ pub enum ServerError {
         reason: String,
     },
     /// The id is not one.
-    #[error("\"{text}\" is no server id")]
+    #[error("{text:?} is no server id")]
     Id {
         /// What was given.
         text: String,

@@ -24,6 +24,7 @@ use pilothouse_messages::connection::{
 };
 use pilothouse_messages::id::ServerId;
 use pilothouse_messages::listing::CatalogCommand;
+use pilothouse_messages::server::{ServerState, ServerView};
 use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::tree::RuntimeEvent;
 use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
@@ -310,6 +311,7 @@ impl ServersShell {
         let directives = server.decide(self.newest, command)?;
         if server.publish_phase() {
             let view = server.place.view(&self.wiring.catalog);
+            log(&view);
             self.wiring.events.publish(RuntimeEvent::Server(Box::new(view)));
         }
         for directive in directives {
@@ -363,6 +365,22 @@ impl ServersShell {
             sleep(wait).await;
             tell(&myself, ServersMsg::Tick { server });
         });
+    }
+}
+
+fn log(view: &ServerView) {
+    let (server, reason) = (&view.server, view.reason.as_deref().unwrap_or_default());
+    match view.state {
+        ServerState::Failed => {
+            tracing::warn!(target: "pilothouse", %server, reason, "a server has failed for good")
+        }
+        ServerState::Backoff => {
+            let attempt = view.attempt;
+            tracing::info!(target: "pilothouse", %server, reason, attempt, "a server is down and is tried again");
+        }
+        ServerState::Connecting | ServerState::Ready | ServerState::Stopped => {
+            tracing::debug!(target: "pilothouse", %server, state = ?view.state, "a server does something else");
+        }
     }
 }
 

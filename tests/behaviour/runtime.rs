@@ -241,6 +241,10 @@ async fn everything_that_is_wrong_at_the_start_is_said_at_once() {
     assert_eq!(wrong(vec![a(), a()]).await, twice());
     assert_eq!(wrong(vec![empty()]).await, bad());
     assert_eq!(wrong(vec![a(), empty(), a()]).await, StartError::Several(vec![bad(), twice()]));
+    let said = wrong(vec![a(), empty(), a()]).await.to_string();
+    let reasons = "cannot start: 2 things are wrong: \"\" is no server id: an id needs at least one character; \
+                   two servers have the id \"a\": give each its own";
+    assert_eq!(said, reasons);
     let reserved =
         Function::new("mcp__mine", "Mine.", &json!({"type": "object"}), async |_| Ok(String::new()));
     let refused = Runtime::builder().function(reserved).start().await.map(drop);

@@ -104,6 +104,9 @@ impl Program {
         let path = Path::new(&self.command);
         let named_by_path = path.components().count() > 1;
         let place = self.cwd.as_deref().unwrap_or_else(|| Path::new(""));
+        if self.command.is_empty() {
+            return "the command is empty; name a program";
+        }
         match (named_by_path, named_by_path && place.join(path).exists()) {
             (false, _) => "no such program in any directory of PATH; install it, or name it by its full path",
             (true, false) => "no such file; install it, or correct the path",

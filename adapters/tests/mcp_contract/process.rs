@@ -29,6 +29,7 @@ async fn a_program_that_cannot_start_says_what_to_do() {
     std::fs::set_permissions(path("orphan"), executable).unwrap();
 
     let rows = [
+        (String::new(), None, "the command is empty; name a program: No such file or directory (os error 2)".to_owned()),
         ("pilothouse-no-such-program".to_owned(), None, "no such program in any directory of PATH; install it, or name it by its full path: No such file or directory (os error 2)".to_owned()),
         ("pilothouse-no-such-program".to_owned(), Some(directory.path().to_owned()), format!("no such program in any directory of PATH; install it, or name it by its full path (in the working directory {}): No such file or directory (os error 2)", directory.path().display())),
         (path("absent"), None, "no such file; install it, or correct the path: No such file or directory (os error 2)".to_owned()),

@@ -70,6 +70,7 @@ where
     let stage = Stage::new(out.clone(), data, options.seed);
     let mut driver = Driver { stage, out, cursor: Cursor::default(), seed: options.seed };
     let end = driver.play(LineReader::new(input)).await;
+    let unstarted = driver.stage.unstarted;
     let (forced, _kept) = driver.stage.close().await;
     let out = driver.out;
     if !forced.is_empty() {
@@ -79,6 +80,8 @@ where
         );
     }
     let ended = match end? {
+        // Nothing was driven: whoever expects nothing has to hear of it all the same.
+        End::OfInput if unstarted => Ended::WrongInput,
         End::OfInput => Ended::Held,
         End::Missed(missed) => {
             out.refused(Some(missed.line), &Refusal::new("expectation", missed.words(options.seed)));

@@ -35,6 +35,8 @@ pub(super) struct Stage {
     seed: u64,
     servers: BTreeMap<ServerId, Server>,
     runtime: Option<Runtime>,
+    /// Whether the last start failed.
+    pub(super) unstarted: bool,
     news: JoinSet<()>,
 }
 
@@ -66,6 +68,7 @@ impl Stage {
             seed,
             servers: BTreeMap::new(),
             runtime: None,
+            unstarted: false,
             news: JoinSet::new(),
         }
     }
@@ -95,7 +98,9 @@ impl Stage {
         for server in self.servers.values() {
             builder = builder.server(server.clone());
         }
-        let runtime = builder.start().await?;
+        let started = builder.start().await;
+        self.unstarted = started.is_err();
+        let runtime = started?;
         self.news.spawn(News::begin(&runtime, self.out.clone()).follow());
         self.runtime = Some(runtime.clone());
         Ok(runtime)

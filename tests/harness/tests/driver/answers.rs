@@ -162,6 +162,14 @@ fn a_call_for_a_topic_stays_within_what_the_topic_may_use() {
 }
 
 #[test]
+fn a_run_whose_runtime_does_not_start_ends_with_two() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let run = run(&["-", "--data", &file.path().to_string_lossy()], "{\"tree\": {}}\n");
+    let said = run.lines.last().map(|line| line["event"]["code"].clone());
+    assert_eq!((run.status.code(), said), (Some(2), Some(json!("directory"))), "{}", run.complaint);
+}
+
+#[test]
 fn a_server_line_that_comes_late_adds_the_server() {
     let late = json!({"server": {"id": "late", "effects": {"look": "reads"}, "transport":
         {"peer": {"tools": [{"name": "look", "reply": "seen"}]}}}});
