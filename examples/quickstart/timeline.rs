@@ -96,7 +96,9 @@ fn branch(children: &[TreeNode], indent: &str) {
         let last = place + 1 == children.len();
         let (twig, deeper) = if last { ("└── ", "    ") } else { ("├── ", "│   ") };
         let tools = child.server.as_ref().filter(|server| server.revision.is_some());
-        let tools = tools.map(|server| format!(", {} tools", server.tools)).unwrap_or_default();
+        let tools = tools
+            .map(|server| format!(", {} tool{}", server.tools, if server.tools == 1 { "" } else { "s" }))
+            .unwrap_or_default();
         let why = child.last_failure.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
         let _gone = writeln!(stdout(), "{indent}{twig}{}  {}{tools}{why}", child.name, child.state);
         branch(&child.children, &format!("{indent}{deeper}"));
