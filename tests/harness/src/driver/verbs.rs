@@ -19,8 +19,8 @@ use super::show;
 use super::stage::Stage;
 use super::windows::{Kept, loaded};
 use crate::line::{
-    AttachFields, CallFields, Cards, ConfigureFields, DecideFields, DetachFields, ListFields, RefreshFields,
-    RestartFields, SendFields, StopFields, TopicFields, ViewFields,
+    AttachFields, CallFields, Cards, ConfigureFields, DecideFields, DetachFields, EnableFields, ListFields,
+    RefreshFields, RestartFields, SendFields, StopFields, TopicFields, ViewFields,
 };
 
 /// What a verb comes to: the fields of its reply.
@@ -141,6 +141,16 @@ impl Stage {
     pub(super) async fn restart_server(&mut self, fields: RestartFields) -> Answered {
         self.runtime().await?.server(&fields.id)?.restart().await?;
         Ok(show::fields(json!({"server": fields.id})))
+    }
+
+    pub(super) async fn enable_server(&mut self, fields: EnableFields) -> Answered {
+        let server = self.runtime().await?.server(&fields.id)?;
+        if fields.enabled {
+            server.enable().await?
+        } else {
+            server.disable().await?
+        }
+        Ok(show::fields(json!({"server": fields.id, "enabled": fields.enabled})))
     }
 
     /// `None` if the reply comes later, when the call is over.

@@ -80,6 +80,16 @@ pub struct RestartFields {
     pub id: ServerId,
 }
 
+/// `server_enable`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EnableFields {
+    /// Which server.
+    pub id: ServerId,
+    /// On or off.
+    pub enabled: bool,
+}
+
 /// `refresh`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -164,6 +174,16 @@ pub struct SendFields {
     pub text: String,
     /// Makes a repeated send harmless.
     pub key: Option<String>,
+    /// How soon it is to be seen.
+    pub level: Option<Level>,
+}
+
+/// How soon a message is to be seen by a turn that runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// At the next step boundary.
+    NextStep,
 }
 
 /// `stop`.
@@ -188,6 +208,8 @@ pub struct DecideFields {
     pub digest: Option<String>,
     /// How far the decision reaches.
     pub scope: Option<Scope>,
+    /// What it reaches.
+    pub of: Option<Reach>,
     /// Why.
     pub reason: Option<String>,
 }
@@ -220,6 +242,14 @@ impl From<String> for Cards {
 pub enum Scope {
     /// This card.
     Once,
+}
+
+/// What a decision reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reach {
+    /// The card's tool.
+    Tool,
 }
 
 /// `configure`: a topic and any of its settings.

@@ -30,9 +30,9 @@ fn every_verb_is_read_with_all_its_fields() {
         json!({"server_restart": {"id": "files"}}),
         json!({"refresh": {"server": "files"}}),
         json!({"topic": {"topic": "t", "tenant": "acme", "model": {"script": script}, "config": config}}),
-        json!({"send": {"topic": "t", "text": "hello", "key": "k"}}),
+        json!({"send": {"topic": "t", "text": "hello", "key": "k", "level": "next_step"}}),
         json!({"stop": {"topic": "t"}}),
-        json!({"decide": {"approval": "all", "decision": "allow", "by": "ann", "digest": "00", "scope": "once", "reason": "r"}}),
+        json!({"decide": {"approval": "all", "decision": "allow", "by": "ann", "digest": "00", "scope": "once", "of": "tool", "reason": "r"}}),
         json!({"configure": {"topic": "t", "mode": "default", "steering": "chain", "max_steps": 3, "servers": [],
             "builtins": [], "surface_ttl_ms": 4, "approval_ttl_ms": 5}}),
         json!({"attach": {"topic": "t", "as": "w1", "buffer": 4}}),
@@ -49,6 +49,7 @@ fn every_verb_is_read_with_all_its_fields() {
         json!({"sleep": {"ms": 5}}),
         json!({"restart": {}}),
         json!({"crash": {}}),
+        json!({"server_enable": {"id": "files", "enabled": false}}),
     ];
     let verbs: Vec<Verb> = rows.iter().map(read).collect();
     let secrets = format!("{:?}", verbs.first());
@@ -90,7 +91,7 @@ fn a_wrong_line_is_refused_with_its_number_field_and_reason() {
         (
             json!({"sned": {}}),
             Some("sned"),
-            "there is no such verb; use one of server, server_restart, refresh",
+            "there is no such verb; use one of server, server_restart, server_enable",
         ),
         (json!({"send": {"topic": "t"}}), Some("send"), "missing field `text`"),
         (
@@ -143,7 +144,7 @@ fn a_wrong_line_is_refused_with_its_number_field_and_reason() {
         (
             json!({"send": {"topic": "t", "text": "a", "level": "now"}}),
             Some("send.level"),
-            "not available in this version: leave it out",
+            "\"now\" is not available in this version: write \"next_step\"",
         ),
         (topic(json!({"steering": "inject"})), Some("topic.config.steering"), later),
         (

@@ -4,8 +4,7 @@
 use serde_json::Value;
 
 /// Verbs that are refused whole.
-const VERBS: [&str; 7] =
-    ["server_remove", "server_enable", "continue", "grants", "audit", "metrics", "revoke"];
+const VERBS: [&str; 6] = ["server_remove", "continue", "grants", "audit", "metrics", "revoke"];
 
 /// What is refused of a field.
 enum Part {
@@ -33,9 +32,9 @@ const FIELDS: [(&str, &str, Part); 15] = [
     ("configure", "/mode", MODES),
     ("configure", "/steering", STEERING),
     ("configure", "/context_window", LEAVE),
-    ("send", "/level", LEAVE),
+    ("send", "/level", Values(&["now", "next_turn"], "write \"next_step\"")),
     ("decide", "/scope", Values(&["turn", "topic", "always"], "write \"once\"")),
-    ("decide", "/of", LEAVE),
+    ("decide", "/of", Values(&["server"], "write \"tool\"")),
     ("decide", "/arguments", LEAVE),
     ("crash", "/at", LEAVE),
 ];

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::expect::{Expect, ExpectAbsent};
 use super::fields::{
-    AttachFields, CallFields, ConfigureFields, DecideFields, DetachFields, ListFields, RefreshFields,
-    RestartFields, SendFields, ServerFields, SleepFields, StopFields, TopicFields, ViewFields,
+    AttachFields, CallFields, ConfigureFields, DecideFields, DetachFields, EnableFields, ListFields,
+    RefreshFields, RestartFields, SendFields, ServerFields, SleepFields, StopFields, TopicFields, ViewFields,
 };
 
 /// What one line asks for.
@@ -16,6 +16,8 @@ pub enum Verb {
     Server(Box<ServerFields>),
     /// Ends a server's connection and starts a new one.
     ServerRestart(RestartFields),
+    /// Switches a server on or off.
+    ServerEnable(EnableFields),
     /// Lists a server's tools again.
     Refresh(RefreshFields),
     /// Opens a topic.
@@ -57,9 +59,10 @@ pub enum Verb {
 }
 
 /// The verbs, as an unknown one is told.
-const NAMES: [&str; 21] = [
+const NAMES: [&str; 22] = [
     "server",
     "server_restart",
+    "server_enable",
     "refresh",
     "topic",
     "send",
@@ -89,6 +92,7 @@ pub(super) fn read(name: &str, body: &Value) -> Result<Verb, FieldError> {
     match name {
         "server" => fields(name, body).map(|server| Verb::Server(Box::new(server))),
         "server_restart" => fields(name, body).map(Verb::ServerRestart),
+        "server_enable" => fields(name, body).map(Verb::ServerEnable),
         "refresh" => fields(name, body).map(Verb::Refresh),
         "topic" => fields(name, body).map(|topic| Verb::Topic(Box::new(topic))),
         "send" => fields(name, body).map(Verb::Send),

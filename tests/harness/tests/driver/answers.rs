@@ -162,6 +162,30 @@ fn a_call_for_a_topic_stays_within_what_the_topic_may_use() {
 }
 
 #[test]
+fn a_server_is_switched_off_and_on() {
+    let server = json!({"server": {"id": "a", "effects": {"look": "reads"}, "transport":
+        {"peer": {"tools": [{"name": "look", "reply": "seen"}]}}}});
+    let switch = |enabled: bool| json!({"server_enable": {"id": "a", "enabled": enabled}});
+    let state = |state: &str| event(&json!({"kind": "server_state", "server": "a", "state": state}));
+    let call = json!({"call": {"tool": {"server": "a", "tool": "look"}}});
+    let run = held(
+        None,
+        &[
+            server,
+            listed("a"),
+            switch(false),
+            state("stopped"),
+            call.clone(),
+            switch(true),
+            listed("a"),
+            call,
+        ],
+    );
+    let outcomes = [5, 8].map(|line| run.reply(line)["outcome"].clone());
+    assert_eq!(outcomes, [json!("unavailable"), json!("succeeded")]);
+}
+
+#[test]
 fn a_run_whose_runtime_does_not_start_ends_with_two() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     let run = run(&["-", "--data", &file.path().to_string_lossy()], "{\"tree\": {}}\n");
