@@ -100,11 +100,6 @@ impl TopicHub {
         Some(Subscription { view, events, last, id, hub: self.clone(), over: Over::No })
     }
 
-    /// How many are attached.
-    pub fn subscribers(&self) -> usize {
-        self.state().subscribers.len()
-    }
-
     /// The runtime has shut down: subscribers get what they have, then the end.
     pub fn close(&self) {
         let mut state = self.state();

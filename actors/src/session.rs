@@ -306,7 +306,7 @@ impl SessionShell {
         let topic = self.place.topic.clone();
         let key = Digest::of_parts(
             "pilothouse/idempotency/1",
-            &[topic.as_str().as_bytes(), call.to_string().as_bytes()],
+            &[&wiring.store.id().0, topic.as_str().as_bytes(), call.to_string().as_bytes()],
         );
         let order = CallOrder {
             tool,

@@ -288,6 +288,7 @@ impl ServerPlace {
         view.protocol = self.ready.borrow().as_ref().map(|ready| ready.protocol.clone());
         // A connector of the embedder that panics has nothing to show.
         view.stderr = caught_now(|| self.connector.stderr()).unwrap_or_default();
+        view.junk_lines = caught_now(|| self.connector.junk_lines()).unwrap_or_default();
         // Not through `read`: looking at a server is no wish for its tools.
         if let Some(listing) =
             catalog.places.load().get(&self.definition.id).and_then(|p| p.view.listing.clone())

@@ -13,13 +13,7 @@
 //! field of a tool is lost and one malformed tool cannot spoil its page. And writing is a queue with a bound that
 //! never waits, so that a server which stops reading its input stops nobody.
 
-use std::sync::Arc;
 use std::time::Duration;
-
-use pilothouse_messages::limits::Limits;
-use pilothouse_messages::server::{ServerDefinition, Transport};
-
-use crate::server::Connector;
 
 mod body;
 mod environment;
@@ -41,12 +35,3 @@ pub use stdio::StdioConnector;
 
 /// How long two signs of one death (the end of the output, the exit) may lie apart before they count as two events.
 const SETTLE: Duration = Duration::from_millis(100);
-
-/// The connector for a definition that says all there is to know about its server: a child process.
-/// `None` for an in-memory server, which takes a [`PipeConnector`] over the embedder's own peer.
-pub fn connector_for(definition: &ServerDefinition, limits: &Limits) -> Option<Arc<dyn Connector>> {
-    match &definition.transport {
-        Transport::Stdio { .. } => Some(Arc::new(StdioConnector::new(definition, limits))),
-        Transport::InMemory { .. } => None,
-    }
-}

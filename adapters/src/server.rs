@@ -40,6 +40,11 @@ pub trait Connector: Send + Sync + 'static {
 
     /// The last lines of the server's stderr, oldest first; over connections, since a dead one's words matter most.
     fn stderr(&self) -> Vec<String>;
+
+    /// Lines of the server that were no messages and were skipped, over all connections.
+    fn junk_lines(&self) -> u64 {
+        0
+    }
 }
 
 /// One open connection.

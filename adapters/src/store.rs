@@ -6,11 +6,14 @@
 //! before it, in any lane, is durable or never will be. After one failure a lane refuses everything, so that no later batch
 //! can become durable over a gap.
 
+use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use std::time::SystemTime;
 
+use pilothouse_messages::digest::Digest;
 use pilothouse_messages::error::StoreError;
 use tokio::sync::oneshot;
 
@@ -164,6 +167,24 @@ fn within(what: &'static str, bytes: usize, limit: usize) -> Result<(), StoreErr
     if bytes > limit { Err(StoreError::TooLarge { what, bytes, limit }) } else { Ok(()) }
 }
 
+/// Names one store; no two have the same.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct StoreId(pub [u8; 16]);
+
+impl StoreId {
+    /// An id that no other store has: from the time, the process, a place, and what the system's hasher is seeded with.
+    pub fn draw(place: &[u8]) -> Self {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let seed = RandomState::new().hash_one(now);
+        let (now, process, seed) =
+            (now.as_nanos().to_be_bytes(), std::process::id().to_be_bytes(), seed.to_be_bytes());
+        let Digest(drawn) = Digest::of_parts("pilothouse/store/1", &[&now, &process, place, &seed]);
+        let mut id = [0; 16];
+        id.copy_from_slice(&drawn[..16]);
+        Self(id)
+    }
+}
+
 /// A key with its value, as [`Store::scan`] returns them.
 pub type Pair = (Vec<u8>, Vec<u8>);
 
@@ -171,6 +192,10 @@ pub type Pair = (Vec<u8>, Vec<u8>);
 ///
 /// For implementers: `tests` holds one contract suite; every adapter has to pass it.
 pub trait Store: Send + Sync + 'static {
+    /// Names this store for good: drawn when it was made, kept with what it holds. Part of every idempotency key, so that
+    /// two stores with topics of one name do not look alike to a server.
+    fn id(&self) -> StoreId;
+
     /// A fresh lane.
     fn lane(&self) -> Arc<dyn Lane>;
 

@@ -57,7 +57,7 @@ async fn a_store_keeps_its_id_and_no_two_have_the_same() {
     let id = async |directory: &tempfile::TempDir| {
         let store = SledStore::open(directory.path()).await.unwrap();
         store.close().await.unwrap();
-        store.store_id()
+        store.id()
     };
     let (one, other) = (filled().await, filled().await);
     let ids = [id(&one).await, id(&one).await, id(&other).await];

@@ -1,6 +1,7 @@
 //! What every store promises, checked on every adapter.
 
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use pilothouse_adapters::store::memory::MemoryStore;
 #[cfg(feature = "sled")]
@@ -103,6 +104,7 @@ async fn a_lane_acknowledges_in_the_order_of_its_appends() {
 #[tokio::test]
 async fn what_is_acknowledged_is_found_again() {
     check(async |subject: Subject| {
+        let id = subject.store().id();
         let lane = subject.store().lane();
         let first = lane.append(lazy(put("a", "1")));
         let second = lane.append(put("b", "2"));
@@ -111,6 +113,28 @@ async fn what_is_acknowledged_is_found_again() {
         drop(lane);
         let subject = subject.found_again().await;
         assert_eq!(pairs(&*subject.store(), Keyspace::Head).await, owned(&[("a", "1"), ("b", "2")]));
+        assert_eq!(subject.store().id(), id);
+    })
+    .await;
+}
+
+/// What a successor relies on that reads after a life of which a batch may still be under way.
+#[tokio::test]
+async fn an_empty_batch_of_a_fresh_lane_is_acknowledged_after_all_that_came_before() {
+    check(async |subject: Subject| {
+        let store = subject.store();
+        for round in 0..20 {
+            let lane = store.lane();
+            let before: Vec<_> = (0..10).map(|i| lane.append(put("last", &format!("{round}.{i}")))).collect();
+            store.lane().append(Batch::new()).await.unwrap();
+            for ack in before {
+                // Tokio's budget for one task must not make a known answer look open.
+                let mut ack = tokio::task::unconstrained(ack);
+                let known = std::pin::Pin::new(&mut ack).poll(&mut Context::from_waker(Waker::noop()));
+                assert_eq!(known, Poll::Ready(Ok(())), "round {round}");
+            }
+            assert_eq!(pairs(&*store, Keyspace::Head).await, owned(&[("last", &format!("{round}.9"))]));
+        }
     })
     .await;
 }
@@ -300,8 +324,8 @@ async fn a_lazy_batch_is_readable_once_it_is_acknowledged() {
         ack.await.unwrap();
         // What comes before it in its lane was acknowledged before it.
         let mut before = std::pin::pin!(before);
-        let polled = std::future::poll_fn(|cx| std::task::Poll::Ready(before.as_mut().poll(cx))).await;
-        assert_eq!(polled, std::task::Poll::Ready(Ok(())));
+        let polled = std::future::poll_fn(|cx| Poll::Ready(before.as_mut().poll(cx))).await;
+        assert_eq!(polled, Poll::Ready(Ok(())));
         assert_eq!(pairs(&*store, Keyspace::Head).await, owned(&[("a", "1"), ("b", "2")]));
     })
     .await;

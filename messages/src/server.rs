@@ -135,6 +135,8 @@ pub struct ServerView {
     pub tools: usize,
     /// The last lines of its stderr, oldest first.
     pub stderr: Vec<String>,
+    /// Lines on its output that were no messages and were skipped.
+    pub junk_lines: u64,
 }
 
 impl ServerView {
@@ -153,6 +155,7 @@ impl ServerView {
             revision: None,
             tools: 0,
             stderr: Vec::new(),
+            junk_lines: 0,
         }
     }
 }

@@ -65,11 +65,6 @@ impl Ledger {
         Self { limits, pending: Pending::default(), settled: BTreeMap::new(), debts: BTreeMap::new() }
     }
 
-    /// `true` while some topic has not recorded what it was told.
-    pub fn owes(&self) -> bool {
-        !self.debts.is_empty()
-    }
-
     /// The cards that wait for a person, ordered by topic and call.
     pub fn open_cards(&self) -> Vec<Arc<Card>> {
         let mut cards: Vec<_> = self.pending.iter().cloned().collect();
@@ -80,11 +75,6 @@ impl Ledger {
     /// The card, while it waits for a person.
     pub fn card(&self, approval: ApprovalId) -> Option<&Arc<Card>> {
         self.pending.get(approval)
-    }
-
-    /// The card's last word, once it has one.
-    pub fn settlement(&self, approval: ApprovalId) -> Option<&Settlement> {
-        self.settled.get(&approval).map(|settled| &settled.settlement)
     }
 
     fn open(&self, now: Timestamp, card: &Card) -> Result<Outcome, ApprovalRejection> {

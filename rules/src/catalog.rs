@@ -144,12 +144,6 @@ impl Catalog {
         self.servers.iter().map(|(server, entry)| (server.clone(), entry.view(server))).collect()
     }
 
-    /// The refresh of this server that is under way, if one is.
-    pub fn refreshing(&self, server: &ServerId) -> Option<RefreshTicket> {
-        let (ticket, _) = self.servers.get(server)?.under_way()?;
-        Some(ticket)
-    }
-
     /// The events that put a stored listing back, to be applied before any command is decided.
     ///
     /// The listing is stale until its server has answered; a later `Define` with another definition drops it.

@@ -83,11 +83,6 @@ impl ConnectionLife {
         self.generation
     }
 
-    /// `true` while the connection is being ended by us.
-    pub fn wants_stop(&self) -> bool {
-        matches!(self.state, State::Ending(_))
-    }
-
     /// What readers see.
     pub fn phase(&self) -> ConnectionPhase {
         let words = |text: &str| Some(text.to_owned());

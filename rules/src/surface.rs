@@ -25,7 +25,6 @@ use crate::registry::{Scope, ToolTable};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Surface {
     view: Arc<SurfaceView>,
-    pinned_at: Timestamp,
     used_at: Timestamp,
     scope: Scope,
     cold: BTreeSet<ServerId>,
@@ -63,19 +62,14 @@ impl Surface {
         limits: &Limits,
     ) -> Self {
         let scope = Scope::of(config);
-        let tools = table.active(&scope).map(|entry| show(entry, limits.description_bytes)).collect();
+        let tools = table.select_active(&scope).map(|entry| show(entry, limits.description_bytes)).collect();
         cold.retain(|server| scope.admits_server(server));
-        Self { view: Arc::new(SurfaceView::new(tools)), pinned_at: now, used_at: now, scope, cold }
+        Self { view: Arc::new(SurfaceView::new(tools)), used_at: now, scope, cold }
     }
 
     /// The pinned block, as every model request of the topic carries it.
     pub fn view(&self) -> &Arc<SurfaceView> {
         &self.view
-    }
-
-    /// When it was pinned.
-    pub fn pinned_at(&self) -> Timestamp {
-        self.pinned_at
     }
 
     /// Notes that a model was shown it, so that a busy topic is not idle.
@@ -98,7 +92,7 @@ impl Surface {
         if let Some(server) = self.cold.difference(cold).next() {
             return Some(RepinReason::ServerListed { server: server.clone() });
         }
-        if let Some(entry) = table.active(&self.scope).find(|entry| !self.shows(&entry.name)) {
+        if let Some(entry) = table.select_active(&self.scope).find(|entry| !self.shows(&entry.name)) {
             return Some(RepinReason::ToolAppeared { name: entry.name.clone() });
         }
         let ttl = config.surface_ttl_ms.map_or(limits.surface_ttl, Duration::from_millis);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pilothouse::error::StoreError;
 use pilothouse::store::memory::MemoryStore;
-use pilothouse::store::{Ack, AckSender, Batch, Keyspace, Lane, Pair, Store, ack};
+use pilothouse::store::{Ack, AckSender, Batch, Keyspace, Lane, Pair, Store, StoreId, ack};
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
@@ -62,6 +62,10 @@ impl Lane for SlowLane {
 }
 
 impl<S: Store> Store for Slow<S> {
+    fn id(&self) -> StoreId {
+        self.inner.id()
+    }
+
     fn lane(&self) -> Arc<dyn Lane> {
         let (queue, under_way) = (self.queue.clone(), self.under_way.clone());
         Arc::new(SlowLane { lane: self.inner.lane(), queue, under_way })
@@ -144,6 +148,10 @@ impl<T: Send + 'static> Lane for RecorderLane<T> {
 }
 
 impl<T: Send + 'static> Store for Recorder<T> {
+    fn id(&self) -> StoreId {
+        self.inner.id()
+    }
+
     fn lane(&self) -> Arc<dyn Lane> {
         let store =
             Self { inner: self.inner.clone(), witness: self.witness.clone(), moments: self.moments.clone() };
@@ -235,6 +243,10 @@ impl Lane for FaultyLane {
 }
 
 impl Store for Faulty {
+    fn id(&self) -> StoreId {
+        self.inner.id()
+    }
+
     fn lane(&self) -> Arc<dyn Lane> {
         Arc::new(FaultyLane { lane: self.inner.lane(), store: self.clone() })
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use pilothouse::model::FinishReason;
 use pilothouse::model::scripted::{ScriptedError, ScriptedModel, Step};
 use pilothouse::prelude::*;
+use pilothouse::store::memory::MemoryStore;
 use pilothouse::topic::TopicStatus;
 use serde_json::json;
 use tokio::time::Instant;
@@ -345,4 +346,26 @@ async fn a_stop_cancels_a_running_function() {
     assert_eq!(stage.until_end().await, StopReason::Aborted);
     settle().await;
     assert_eq!(dropped.load(Ordering::Relaxed), 1, "its future is gone, although it would wait for ever");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_carries_a_key_that_no_other_store_gives_and_a_crash_does_not_change() {
+    let store = memory();
+    let key = async |store: &MemoryStore| {
+        let peer = look();
+        let mut stage = plays([call("a", "look", json!({})), Step::text("Seen.")])
+            .peer("a", &peer)
+            .store(store.clone())
+            .raise()
+            .await;
+        stage.say("Go.").await;
+        assert_eq!(stage.until_end().await, StopReason::Completed);
+        stage.runtime.shutdown().await;
+        peer.calls()[0]["_meta"]["pilothouse/idempotency-key"].clone()
+    };
+    // The same topic and call each time: each copy is one store as it was before.
+    let (copy, other) = (store.crash(), memory());
+    let keys = [key(&store).await, key(&copy).await, key(&other).await];
+    assert!(keys[0].is_string(), "{keys:?}");
+    assert_eq!((keys[0] == keys[1], keys[0] == keys[2]), (true, false), "{keys:?}");
 }

@@ -37,11 +37,6 @@ impl PipeConnector {
         Self { peer, junk: Arc::default() }
     }
 
-    /// Lines that were no MCP messages and were skipped, over all connections.
-    pub fn junk_lines(&self) -> u64 {
-        self.junk.load(Ordering::Relaxed)
-    }
-
     async fn open(&self, notices: Notices) -> Result<Arc<dyn Connection>, ConnectError> {
         let Ok((output, input)) = catch_unwind(AssertUnwindSafe(|| self.peer.open())) else {
             let reason = "the in-memory server panicked as it was opened".to_owned();
@@ -63,5 +58,9 @@ impl Connector for PipeConnector {
 
     fn stderr(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    fn junk_lines(&self) -> u64 {
+        self.junk.load(Ordering::Relaxed)
     }
 }

@@ -51,11 +51,6 @@ impl StdioConnector {
         Self { program, ring, junk: Arc::default(), words }
     }
 
-    /// Lines of stdout that were no MCP messages and were skipped, over all connections.
-    pub fn junk_lines(&self) -> u64 {
-        self.junk.load(Ordering::Relaxed)
-    }
-
     async fn open(&self, notices: Notices) -> Result<Arc<dyn Connection>, ConnectError> {
         let mut leader = self.program.as_ref().map_err(Clone::clone)?.start().await?;
         let child = leader.child();
@@ -83,5 +78,9 @@ impl Connector for StdioConnector {
 
     fn stderr(&self) -> Vec<String> {
         self.ring.lines()
+    }
+
+    fn junk_lines(&self) -> u64 {
+        self.junk.load(Ordering::Relaxed)
     }
 }

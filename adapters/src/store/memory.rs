@@ -12,7 +12,7 @@ use pilothouse_messages::error::StoreError;
 use tokio::time::Instant;
 
 use super::{
-    Ack, AckSender, Batch, Change, Durability, Keyspace, LAZY_WITHIN, Lane, Pair, Store, ack,
+    Ack, AckSender, Batch, Change, Durability, Keyspace, LAZY_WITHIN, Lane, Pair, Store, StoreId, ack,
     refused_after_failure, stored_key,
 };
 use crate::BoxFuture;
@@ -20,11 +20,12 @@ use crate::BoxFuture;
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// A store in memory. A clone is the same store.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct MemoryStore(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
+    id: StoreId,
     /// What reads see.
     live: Map,
     /// Lazy batches that a crash may lose, oldest first.
@@ -53,10 +54,16 @@ enum Request {
     Close { ack: AckSender },
 }
 
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl MemoryStore {
     /// An empty store.
     pub fn new() -> Self {
-        Self::default()
+        Self::holding(Map::new(), StoreId::draw(b"memory"))
     }
 
     /// Holds commits back: what is appended from now on is neither acknowledged nor readable until
@@ -93,17 +100,18 @@ impl MemoryStore {
         for (key, value) in state.unsynced.iter().rev().flat_map(|lost| lost.before.iter().rev()) {
             set(&mut left, key.clone(), value.clone());
         }
-        Self::holding(left)
+        Self::holding(left, state.id)
     }
 
     /// What the end of this process alone would leave now: as [`crash`](Self::crash), but with all lazy batches.
     #[must_use]
     pub fn crash_keeping_lazy(&self) -> Self {
-        Self::holding(self.state().live.clone())
+        let state = self.state();
+        Self::holding(state.live.clone(), state.id)
     }
 
-    fn holding(live: Map) -> Self {
-        Self(Arc::new(Mutex::new(State { live, ..State::default() })))
+    fn holding(live: Map, id: StoreId) -> Self {
+        Self(Arc::new(Mutex::new(State { live, id, ..State::default() })))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -187,6 +195,10 @@ impl State {
 }
 
 impl Store for MemoryStore {
+    fn id(&self) -> StoreId {
+        self.state().id
+    }
+
     fn lane(&self) -> Arc<dyn Lane> {
         let mut state = self.state();
         state.lanes += 1;

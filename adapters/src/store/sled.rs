@@ -17,7 +17,7 @@ use tokio::runtime::Handle;
 
 use self::committer::{Committer, Work};
 use self::disk::Disk;
-use super::{Ack, Batch, Keyspace, Lane, Pair, Store, ack, refused_after_failure};
+use super::{Ack, Batch, Keyspace, Lane, Pair, Store, StoreId, ack, refused_after_failure};
 use crate::BoxFuture;
 
 mod committer;
@@ -31,7 +31,7 @@ mod disk;
 #[derive(Clone)]
 pub struct SledStore {
     committer: Arc<Committer>,
-    store_id: [u8; 16],
+    store_id: StoreId,
 }
 
 impl SledStore {
@@ -63,7 +63,7 @@ impl SledStore {
         match opening.await {
             Ok(disk) => {
                 let disk = disk?;
-                let store_id = disk.store_id();
+                let store_id = StoreId(disk.store_id());
                 Ok(Self { committer: Arc::new(Committer::new(disk, runtime)), store_id })
             }
             Err(ended) if ended.is_panic() => {
@@ -71,11 +71,6 @@ impl SledStore {
             }
             Err(_) => Err(StoreError::Closed),
         }
-    }
-
-    /// Names this store for good: drawn when it was made.
-    pub fn store_id(&self) -> [u8; 16] {
-        self.store_id
     }
 }
 
@@ -86,6 +81,10 @@ impl std::fmt::Debug for SledStore {
 }
 
 impl Store for SledStore {
+    fn id(&self) -> StoreId {
+        self.store_id
+    }
+
     fn lane(&self) -> Arc<dyn Lane> {
         Arc::new(SledLane { committer: self.committer.clone(), refuses: Mutex::new(false) })
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use pilothouse_adapters::mcp::{StdioConnector, connector_for};
+use pilothouse_adapters::mcp::StdioConnector;
 use pilothouse_adapters::server::Connector;
 use pilothouse_messages::error::{ConnectError, RequestError};
 use pilothouse_messages::id::ServerId;
@@ -46,13 +46,11 @@ async fn a_program_that_cannot_start_says_what_to_do() {
 }
 
 #[tokio::test]
-async fn only_a_process_has_a_connector_by_its_definition_alone() {
+async fn a_definition_of_a_server_in_memory_starts_no_process() {
     let limits = Limits::default();
     let in_memory =
         ServerDefinition::new(ServerId::new("m").unwrap(), Transport::InMemory { label: "m".to_owned() });
-    assert!(connector_for(&in_memory, &limits).is_none());
     assert!(refused(&StdioConnector::new(&in_memory, &limits)).await.is_permanent());
-    assert!(connector_for(&definition("true", &[], "", None), &limits).is_some());
 }
 
 #[tokio::test]

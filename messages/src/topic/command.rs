@@ -334,9 +334,6 @@ pub enum TopicRejection {
     /// A result of an attempt, call or card that is over.
     #[error("this belongs to an attempt that is over")]
     Stale,
-    /// The runtime shuts down.
-    #[error("the topic is shutting down")]
-    ShuttingDown,
 }
 
 impl TopicRejection {

@@ -11,7 +11,7 @@ use pilothouse_messages::server::ServerState;
 use pilothouse_messages::time::Timestamp;
 use proptest::prelude::*;
 
-use super::{ConnectionLife, Outcome, backoff};
+use super::{ConnectionLife, Outcome, State, backoff};
 use crate::{Decider, Decision};
 
 use ConnectionCommand::{Disable, Enable, Restart, Tick};
@@ -285,7 +285,7 @@ fn readers_see_what_the_server_is_doing() {
         let (since, reason) = (Timestamp(since), reason.map(str::to_owned));
         let expected = ConnectionPhase { state, since, reason, attempt, retry_at, restarts: 0 };
         assert_eq!(life.phase(), expected);
-        assert_eq!(life.wants_stop(), stops, "{history:?}");
+        assert_eq!(matches!(life.state, State::Ending(_)), stops, "{history:?}");
         assert_eq!(life.generation(), Generation(u64::from(!history.is_empty())));
     }
 }
@@ -365,7 +365,7 @@ proptest! {
             prop_assert_eq!(phase.state == ServerState::Backoff, life.next_deadline().is_some());
             prop_assert_eq!(phase.retry_at, life.next_deadline());
             let serves = matches!(phase.state, ServerState::Connecting | ServerState::Ready);
-            prop_assert_eq!(running.is_some(), serves || life.wants_stop());
+            prop_assert_eq!(running.is_some(), serves || matches!(life.state, State::Ending(_)));
             if let Some(until) = life.next_deadline() {
                 prop_assert!(until > now);
                 prop_assert!(!life.decide(until, &Tick).unwrap().directives.is_empty());

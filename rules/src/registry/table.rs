@@ -95,12 +95,7 @@ impl ToolTable {
     }
 
     /// The tools in scope, sorted by the bytes of their names.
-    pub fn select_active(&self, scope: &Scope) -> Vec<Arc<Entry>> {
-        self.active(scope).cloned().collect()
-    }
-
-    /// The tools in scope, sorted by the bytes of their names, without a copy.
-    pub fn active(&self, scope: &Scope) -> impl Iterator<Item = &Arc<Entry>> {
+    pub fn select_active(&self, scope: &Scope) -> impl Iterator<Item = &Arc<Entry>> {
         self.entries.iter().filter(|entry| scope.admits(entry))
     }
 
@@ -121,7 +116,7 @@ impl ToolTable {
     }
 
     fn unknown(&self, written: &str, scope: &Scope) -> String {
-        let near = nearest(written, self.active(scope));
+        let near = nearest(written, self.select_active(scope));
         let quoted: String = written.chars().take(QUOTED).collect();
         let names: Vec<_> = near.iter().map(|name| format!("\"{name}\"")).collect();
         match names.as_slice() {

@@ -257,7 +257,8 @@ fn a_scope_admits_what_was_chosen_and_what_is_the_tenants_own_or_everybodys() {
         (Scope::of(&TopicConfig::new("m")), &["f", "g", "o", "s"]),
     ];
     for (scope, expected) in rows {
-        let active = registry.table().select_active(&scope);
+        let table = registry.table();
+        let active: Vec<_> = table.select_active(&scope).collect();
         assert!(active.is_sorted_by_key(|entry| entry.name.as_bytes()));
         let mut raw: Vec<_> = active.iter().map(|entry| entry.source.raw_name()).collect();
         raw.sort_unstable();

@@ -53,7 +53,7 @@ fn a_surface_shows_the_tools_in_scope_sorted_with_their_schemas() {
         shown(&wire_name("db", "db", "query"), "does query", &schema),
     ]);
     let surface = pinned(&registry, &config, &[]);
-    assert_eq!((&**surface.view(), surface.pinned_at()), (&expected, PINNED));
+    assert_eq!((&**surface.view(), surface.used_at), (&expected, PINNED));
 }
 
 #[test]

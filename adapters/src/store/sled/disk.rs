@@ -1,19 +1,17 @@
 //! One open sled database, and the handle that syncs it. Everything here blocks.
 
 use std::fs::{File, OpenOptions};
-use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::time::SystemTime;
 
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::error::StoreError;
 use pilothouse_messages::record::{Chain, Format};
 
 use super::directory::{self, Deadline, Hold};
-use crate::store::{BATCH_BYTES_MAX, Batch, Change, Keyspace, Pair, stored_key};
+use crate::store::{BATCH_BYTES_MAX, Batch, Change, Keyspace, Pair, StoreId, stored_key};
 
 /// The store's own record, under [`FORMAT_KEY`] in [`Keyspace::Meta`]; its payload is the store id.
 const META: Format = Format { keyspace: "meta", version: 1, chain: Chain::None };
@@ -61,7 +59,7 @@ impl Disk {
             let reason = "it holds data, but not the record that every store begins with".into();
             return Err(StoreError::Damaged { reason });
         }
-        let store_id = draw_id(path);
+        let store_id = StoreId::draw(path.as_os_str().as_encoded_bytes()).0;
         let mut batch = Batch::new();
         batch.put(Keyspace::Meta, FORMAT_KEY, META.encode(1, Digest([0; 32]), &store_id)?);
         self.apply(vec![batch])?;
@@ -194,20 +192,4 @@ fn engine_error(error: ::sled::Error) -> StoreError {
         ::sled::Error::Corruption { .. } => StoreError::Damaged { reason },
         _ => StoreError::Io { reason },
     }
-}
-
-/// 16 bytes that no other store has: the time, the process, the path, and what the system's hasher is seeded with.
-fn draw_id(path: &Path) -> [u8; 16] {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let seed = RandomState::new().hash_one(now);
-    let parts: [&[u8]; 4] = [
-        &now.as_nanos().to_be_bytes(),
-        &std::process::id().to_be_bytes(),
-        path.as_os_str().as_encoded_bytes(),
-        &seed.to_be_bytes(),
-    ];
-    let Digest(drawn) = Digest::of_parts("pilothouse/store/1", &parts);
-    let mut id = [0; 16];
-    id.copy_from_slice(&drawn[..16]);
-    id
 }

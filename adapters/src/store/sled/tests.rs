@@ -9,7 +9,7 @@ use tokio::runtime::{Builder, Handle};
 use super::committer::Committer;
 use super::disk::Disk;
 use super::{SledLane, SledStore};
-use crate::store::{Batch, Durability, Keyspace, LAZY_WITHIN, Lane, Store};
+use crate::store::{Batch, Durability, Keyspace, LAZY_WITHIN, Lane, Store, StoreId};
 
 fn put(key: &str, durability: Durability) -> Batch {
     let mut batch = Batch { changes: Vec::new(), durability };
@@ -24,7 +24,7 @@ async fn after_a_failed_sync_nothing_is_written_and_reads_go_on_until_the_close(
     let mut disk = Disk::open(directory.path()).unwrap();
     disk.break_sync().unwrap();
     let committer = Arc::new(Committer::new(disk, Handle::current()));
-    let store = SledStore { committer, store_id: [0; 16] };
+    let store = SledStore { committer, store_id: StoreId::default() };
     let (one, other) = (store.lane(), store.lane());
     let acks = [one.append(put("a", Durability::Sync)), one.append(put("b", Durability::Sync))];
     for ack in acks {

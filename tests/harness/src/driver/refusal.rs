@@ -57,7 +57,6 @@ fn rejected(rejection: &TopicRejection) -> &'static str {
         TopicRejection::KeyReused { .. } => "key_reused",
         TopicRejection::OtherTenant => "other_tenant",
         TopicRejection::Stale => "stale",
-        TopicRejection::ShuttingDown => "shutting_down",
         // The enum may grow; the words still say what happened.
         _ => "rejected",
     }
