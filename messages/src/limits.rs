@@ -89,8 +89,12 @@ pub struct Limits {
 /// The longest wait that a limit can ask for: a year, so that no sum of two overflows a clock.
 pub const WAIT_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
+/// The most text that one record can hold (512 KiB): a batch of the store takes twice as much.
+pub const TEXT_MAX: usize = 512 << 10;
+
 impl Limits {
-    /// Cuts every wait to [`WAIT_MAX`], so that `Duration::MAX` may stand for "no limit".
+    /// Cuts every wait to [`WAIT_MAX`], so that `Duration::MAX` may stand for "no limit", and every bound of a text that
+    /// is recorded to [`TEXT_MAX`], so that no text within the limits is more than the store takes.
     #[must_use]
     pub fn clamped(mut self) -> Self {
         let waits = [
@@ -114,6 +118,9 @@ impl Limits {
         ];
         for wait in waits {
             *wait = (*wait).min(WAIT_MAX);
+        }
+        for text in [&mut self.result_bytes, &mut self.reply_bytes, &mut self.queued_bytes] {
+            *text = (*text).min(TEXT_MAX);
         }
         self
     }
@@ -161,3 +168,6 @@ impl Default for Limits {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,6 +15,7 @@ use pilothouse_actors::wiring::{Materials, Wiring};
 use pilothouse_adapters::clock::{Clock, SystemClock};
 use pilothouse_adapters::model::{Model, ModelResolver};
 use pilothouse_adapters::store::memory::MemoryStore;
+use pilothouse_adapters::store::pages::each_pair;
 use pilothouse_adapters::store::{Keyspace, Store};
 use pilothouse_adapters::tool::Function;
 use pilothouse_messages::error::{AskError, StartError, StoreError};
@@ -30,9 +31,6 @@ use crate::runtime::Runtime;
 use crate::stop::in_turn;
 pub(crate) use server::BadServer;
 pub use server::Server;
-
-/// How many topics one page of the start reads.
-const OPEN_PAGE: usize = 256;
 
 /// A runtime that is being put together.
 #[derive(Default)]
@@ -171,13 +169,13 @@ impl Builder {
         let (root, _join) = Actor::spawn(None, RootActor, root)
             .await
             .map_err(|error| StartError::Actor { actor: "root".to_owned(), reason: error.to_string() })?;
-        let runtime = runtime(wiring.clone(), root, tokio.clone());
+        let runtime = runtime(wiring.clone(), root, tokio);
         if let Err((actor, error)) = read_back(&wiring).await {
             // What could not be read is left as it is.
             let _forced = runtime.shutdown().await;
             return Err(StartError::Actor { actor: actor.to_owned(), reason: error.to_string() });
         }
-        wake_open_topics(&tokio, wiring);
+        wiring.topics.slot.tasks().spawn(wake_open_topics(wiring.clone()));
         Ok(runtime)
     }
 }
@@ -252,37 +250,23 @@ async fn open(keep: Keep) -> Result<Opened, StoreError> {
     }
 }
 
-/// Topics with an open turn, card or queue are all that a start reads; each recovers by itself.
-fn wake_open_topics(tokio: &tokio::runtime::Handle, wiring: Arc<Wiring>) {
-    let tasks = wiring.topics.slot.tasks();
-    let woken = wiring.clone();
-    let wake = async move {
-        let mut after = None;
-        loop {
-            let page = match woken.store.scan(Keyspace::Open, Vec::new(), after.take(), OPEN_PAGE).await {
-                Ok(page) => page,
-                Err(error) => {
-                    tracing::error!(target: "pilothouse", %error, "the list of open topics could not be read");
-                    return;
-                }
-            };
-            let full = page.len() == OPEN_PAGE;
-            for (key, topic) in page {
-                after = Some(key);
-                let Ok(topic) =
-                    String::from_utf8(topic).map_err(drop).and_then(|t| TopicId::new(t).map_err(drop))
-                else {
-                    continue;
-                };
-                if let Err(error) = woken.topics.slot.ask(|reply| TopicsMsg::Open { topic, reply }).await {
-                    tracing::warn!(target: "pilothouse", %error, "an open topic was not woken");
-                }
-            }
-            if !full {
-                return;
-            }
+/// Topics with an open turn, card or queue are all that a start reads; each recovers by itself, in the background.
+async fn wake_open_topics(wiring: Arc<Wiring>) {
+    let mut topics = Vec::new();
+    let read = each_pair(wiring.store.as_ref(), Keyspace::Open, &[], |(_key, topic)| {
+        match TopicId::new(String::from_utf8_lossy(&topic)) {
+            Ok(topic) => topics.push(topic),
+            Err(error) => tracing::error!(target: "pilothouse", %error, "a mark of an open topic names none"),
         }
-    };
-    let _entered = tokio.enter();
-    tasks.spawn(wake);
+        Ok(())
+    });
+    if let Err(error) = read.await {
+        tracing::error!(target: "pilothouse", %error, "the list of open topics could not be read");
+    }
+    for topic in topics {
+        let name = topic.clone();
+        if let Err(error) = wiring.topics.slot.ask(|reply| TopicsMsg::Open { topic, reply }).await {
+            tracing::warn!(target: "pilothouse", topic = %name, %error, "an open topic was not woken");
+        }
+    }
 }

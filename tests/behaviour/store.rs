@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pilothouse::approval::DecideAnswer;
 use pilothouse::error::{AskError, StoreError, TopicError};
+use pilothouse::limits::Limits;
 use pilothouse::model::scripted::{ScriptedModel, Step};
 use pilothouse::prelude::*;
-use pilothouse::topic::{ConfigPatch, TopicStatus};
+use pilothouse::topic::{ConfigPatch, TopicRejection, TopicStatus};
 use pilothouse::tree::RuntimeEvent;
 use pilothouse_harness::peer::Peer;
 use serde_json::json;
@@ -205,4 +207,26 @@ async fn persistent<T, E: std::fmt::Debug>(mut ask: impl AsyncFnMut() -> Result<
         }
     }
     ask().await.expect("one failure is survived")
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_largest_texts_that_the_limits_allow_are_kept() {
+    let text = |bytes: usize| "x".repeat(bytes);
+    let big = pilothouse::limits::TEXT_MAX;
+    let arguments = json!({"text": text(big - 4_096)});
+    let steps = [call("a", "drop", arguments), Step::text(text(big - 4_096))];
+    let wide = |limits: &mut Limits| {
+        (limits.reply_bytes, limits.queued_bytes, limits.result_bytes) = (usize::MAX, usize::MAX, usize::MAX);
+    };
+    let mut stage = plays(steps).limits(wide).peer("a", &tools()).raise().await;
+    let refused = stage.topic.send(text(2 * big)).await;
+    let limit = TopicRejection::QueueBytes { bytes: 2 * big, limit: big };
+    assert_eq!(refused, Err(TopicError::Rejected(limit)));
+    stage.say(&text(big)).await;
+    let card = stage.until_card().await;
+    assert_eq!(stage.decide(&card, Decision::allow("ann")).await, DecideAnswer::Applied);
+    assert_eq!(stage.until_end().await, StopReason::Completed);
+    let tree = stage.runtime.tree();
+    let actors = tree.children.iter().flat_map(|child| child.children.iter().chain([child]));
+    assert_eq!(actors.map(|actor| actor.restarts).sum::<u64>(), 0);
 }

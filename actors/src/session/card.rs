@@ -49,7 +49,9 @@ pub(super) fn open(errand: Errand, card: Card) {
             Ok(Ok(ApprovalAnswer::Settled(_) | ApprovalAnswer::Decide(_) | ApprovalAnswer::Noted)) => return,
             Ok(Err(rejection)) => CardNews::Refused(rejection.to_string()),
             // The runtime shuts down: the next one opens it again.
-            Err(_shut_down) => return,
+            Err(AskError::ShutDown) => return,
+            // Asking again would not help, and nobody else would answer the call.
+            Err(error) => CardNews::Refused(error.to_string()),
         };
         report.tell(TopicCommand::Card { approval, news });
     });
