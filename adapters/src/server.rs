@@ -61,6 +61,13 @@ pub trait Connection: Send + Sync + 'static {
     /// Dropping the future forgets the answer.
     fn list_page(&self, cursor: Option<String>) -> BoxFuture<'_, Result<Page, RequestError>>;
 
+    /// Asks whether the server still answers: `ping`, or `server/discover` where that has no ping. Any answer will do,
+    /// also an error; bounded by its caller.
+    ///
+    /// # Cancel safety
+    /// Dropping the future forgets the answer.
+    fn probe(&self) -> BoxFuture<'_, Result<(), RequestError>>;
+
     /// Calls a tool. `meta` goes into the request's `_meta`.
     ///
     /// # Cancel safety

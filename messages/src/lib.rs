@@ -7,6 +7,7 @@ pub mod approval;
 pub mod call;
 pub mod connection;
 pub mod digest;
+pub mod endpoint;
 pub mod error;
 pub mod id;
 pub mod json;

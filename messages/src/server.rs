@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::digest::Digest;
+use crate::endpoint::Endpoint;
 use crate::id::{Revision, ServerId, TenantId};
 use crate::secret::Secret;
 use crate::time::Timestamp;
@@ -26,6 +27,20 @@ pub enum Transport {
         env: BTreeMap<String, Secret>,
         /// Its working directory; the embedder's own if `None`.
         cwd: Option<PathBuf>,
+    },
+    /// A server behind Streamable HTTP (MCP 2025-03-26 and later).
+    Http {
+        /// Where.
+        endpoint: Endpoint,
+        /// Headers of every request; values never reach a log or a view.
+        headers: BTreeMap<String, Secret>,
+    },
+    /// A server behind HTTP+SSE (MCP 2024-11-05).
+    Sse {
+        /// Where its event stream is.
+        endpoint: Endpoint,
+        /// Headers of every request; values never reach a log or a view.
+        headers: BTreeMap<String, Secret>,
     },
     /// A pair of pipes inside this process; the label tells definitions apart.
     InMemory {
@@ -79,11 +94,18 @@ impl ServerDefinition {
         }
     }
 
-    /// Fingerprint over transport, command, arguments, working directory and the *names* of variables.
+    /// Fingerprint over transport, command, arguments, working directory, URL (without credentials) and the *names* of
+    /// variables and headers.
     pub fn fingerprint(&self) -> Digest {
         let transport = match &self.transport {
             Transport::Stdio { command, args, env, cwd } => json!({
                 "stdio": {"command": command, "args": args, "env": env.keys().collect::<Vec<_>>(), "cwd": cwd},
+            }),
+            Transport::Http { endpoint, headers } => json!({
+                "http": {"url": endpoint.without_credentials(), "headers": headers.keys().collect::<Vec<_>>()},
+            }),
+            Transport::Sse { endpoint, headers } => json!({
+                "sse": {"url": endpoint.without_credentials(), "headers": headers.keys().collect::<Vec<_>>()},
             }),
             Transport::InMemory { label } => json!({"in_memory": label}),
         };

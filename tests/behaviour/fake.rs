@@ -136,6 +136,10 @@ impl Connection for Open {
         })
     }
 
+    fn probe(&self) -> Answer<'_, Result<(), RequestError>> {
+        Box::pin(async { Ok(()) })
+    }
+
     fn call(
         &self,
         tool: String,

@@ -9,8 +9,8 @@ use pilothouse_messages::error::{ConnectError, RequestError};
 use rmcp::RoleClient;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CancelledNotificationParam, ClientCapabilities, ClientConfig,
-    ClientRequest, Implementation, ListToolsRequest, MetaObject, PaginatedRequestParams, ProtocolVersion,
-    RequestId, RequestMetaObject, ServerResult,
+    ClientRequest, Implementation, ListToolsRequest, MetaObject, PaginatedRequestParams, PingRequest,
+    ProtocolVersion, RequestId, RequestMetaObject, ServerResult,
 };
 use rmcp::service::{
     ClientCacheConfig, ClientInitializeError, ClientLifecycleMode, PeerRequestOptions, RunningService,
@@ -212,6 +212,16 @@ impl Connection for Link {
             let params = cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
             let request = ListToolsRequest { params, ..Default::default() };
             reply::page(self.request(ClientRequest::ListToolsRequest(request), Map::new()).await?)
+        })
+    }
+
+    fn probe(&self) -> BoxFuture<'_, Result<(), RequestError>> {
+        Box::pin(async move {
+            let ping = ClientRequest::PingRequest(PingRequest::default());
+            match self.request(ping, Map::new()).await {
+                Ok(_) | Err(RequestError::Server { .. } | RequestError::Malformed { .. }) => Ok(()),
+                Err(error) => Err(error),
+            }
         })
     }
 

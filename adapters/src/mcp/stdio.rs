@@ -42,6 +42,10 @@ impl StdioConnector {
                 env: env.clone(),
                 cwd: cwd.clone(),
             }),
+            Transport::Http { endpoint, .. } | Transport::Sse { endpoint, .. } => Err(ConnectError::Spawn {
+                command: endpoint.to_string(),
+                reason: "a server behind a URL has no process here; connect it over HTTP".to_owned(),
+            }),
             Transport::InMemory { label } => Err(ConnectError::Spawn {
                 command: label.clone(),
                 reason: "an in-memory server has no process; connect it by its pipes".to_owned(),

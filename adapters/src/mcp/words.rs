@@ -24,10 +24,14 @@ pub(super) struct Words {
 }
 
 impl Words {
-    /// Knows the values of a definition's variables.
+    /// Knows the values of a definition's variables and headers, and what its URL hides.
     pub(super) fn of(definition: &ServerDefinition) -> Self {
-        let values = match &definition.transport {
+        let values: Vec<&str> = match &definition.transport {
             Transport::Stdio { env, .. } => env.values().map(|value| value.expose()).collect(),
+            Transport::Http { endpoint, headers } | Transport::Sse { endpoint, headers } => {
+                let headers = headers.values().map(|value| value.expose());
+                endpoint.secrets().into_iter().chain(headers).collect()
+            }
             Transport::InMemory { .. } => Vec::new(),
         };
         let mut secrets: Vec<String> = values.into_iter().flat_map(spellings).collect();

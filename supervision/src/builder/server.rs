@@ -113,7 +113,7 @@ impl Server {
         let arg = arg.into();
         self.with(|definition| match &mut definition.transport {
             Transport::Stdio { args, .. } => args.push(arg),
-            Transport::InMemory { .. } => {}
+            Transport::Http { .. } | Transport::Sse { .. } | Transport::InMemory { .. } => {}
         })
     }
 
@@ -129,7 +129,7 @@ impl Server {
             Transport::Stdio { env, .. } => {
                 env.insert(name, value);
             }
-            Transport::InMemory { .. } => {}
+            Transport::Http { .. } | Transport::Sse { .. } | Transport::InMemory { .. } => {}
         })
     }
 
@@ -138,7 +138,7 @@ impl Server {
         let directory = directory.into();
         self.with(|definition| match &mut definition.transport {
             Transport::Stdio { cwd, .. } => *cwd = Some(directory),
-            Transport::InMemory { .. } => {}
+            Transport::Http { .. } | Transport::Sse { .. } | Transport::InMemory { .. } => {}
         })
     }
 

@@ -195,6 +195,10 @@ impl Connection for ToyConnection {
         })
     }
 
+    fn probe(&self) -> BoxFuture<'_, Result<(), RequestError>> {
+        Box::pin(self.unless_ended(std::future::ready(())))
+    }
+
     fn call(
         &self,
         _tool: String,
