@@ -55,7 +55,7 @@ pub use pilothouse_actors::hub::Subscription;
 pub use pilothouse_messages::{
     call, digest, error, id, json, limits, listing, registry, secret, server, time, tree,
 };
-pub use pilothouse_supervision::{Builder, Runtime, Sent, Server, ServerHandle, Shutdown, Topic};
+pub use pilothouse_supervision::{Builder, Runtime, Sent, Server, ServerHandle, Shutdown, Topic, log_filter};
 
 /// Approvals: cards, decisions, answers.
 pub mod approval {
@@ -119,6 +119,19 @@ pub mod docs {
     pub mod harness {}
     #[doc = include_str!("../docs/testing.md")]
     pub mod testing {}
+    /// Choices that a reader would ask about, with what they cost.
+    pub mod decisions {
+        #[doc = include_str!("../docs/decisions/bincode.md")]
+        pub mod bincode {}
+        #[doc = include_str!("../docs/decisions/crates.md")]
+        pub mod crates {}
+        #[doc = include_str!("../docs/decisions/decider.md")]
+        pub mod decider {}
+        #[doc = include_str!("../docs/decisions/frozen-surface.md")]
+        pub mod frozen_surface {}
+        #[doc = include_str!("../docs/decisions/sled-flush.md")]
+        pub mod sled_flush {}
+    }
 }
 
 /// The program in the README compiles and runs.

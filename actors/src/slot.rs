@@ -22,6 +22,10 @@ pub struct Letter<M> {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
+/// ractor's `cluster` takes its blanket implementation away. A letter is never serialised: it stays in its process.
+#[cfg(feature = "ractor-cluster")]
+impl<M: Send + 'static> ractor::Message for Letter<M> {}
+
 impl<M> Letter<M> {
     /// A letter of the house itself (a report, a tick): rides on no permit.
     pub fn inside(body: M) -> Self {

@@ -17,6 +17,7 @@
 mod approvals;
 mod builder;
 mod inner;
+mod logs;
 mod outside;
 mod root;
 mod runtime;
@@ -28,6 +29,7 @@ mod topics;
 mod tree;
 
 pub use builder::{Builder, Server};
+pub use logs::log_filter;
 pub use runtime::Runtime;
 pub use server::ServerHandle;
 pub use stop::Shutdown;
