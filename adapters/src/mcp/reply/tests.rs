@@ -44,13 +44,11 @@ fn an_answer_to_a_call_becomes_an_outcome_and_its_content() {
         ok(Succeeded, vec![Content::Other(json!({"type": "text"}).into())]),
     );
     check_call(of(json!({"content": [hidden, both]})), ok(Succeeded, vec![text("yes")]));
-    check_call(
-        of(json!({"structuredContent": {"n": 1}})),
-        ok(Succeeded, vec![Content::Other(json!({"n": 1}).into())]),
-    );
+    let structured = || Content::Structured(json!({"n": 1}).into());
+    check_call(of(json!({"structuredContent": {"n": 1}})), ok(Succeeded, vec![structured()]));
     check_call(
         of(json!({"content": [{"type": "text", "text": "1"}], "structuredContent": {"n": 1}})),
-        ok(Succeeded, vec![text("1")]),
+        ok(Succeeded, vec![text("1"), structured()]),
     );
     check_call(of(json!({})), ok(Succeeded, vec![]));
     check_call(of(json!({"content": "a"})), malformed("`content` is no list"));
