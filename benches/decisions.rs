@@ -116,7 +116,8 @@ async fn ledger(directory: &Path, callers: u64) -> Arc<Wiring> {
         models: Arc::new(|_: &str| None::<Arc<dyn Model>>),
         functions: BTreeMap::new(),
         table: Arc::default(),
-        servers: Vec::new(),
+        asks: None,
+            servers: Vec::new(),
     }));
     let args = ApprovalArgs { wiring: wiring.clone() };
     let (actor, _join) = Actor::spawn(None, ApprovalActor, args).await.expect("the actor starts");

@@ -72,7 +72,11 @@ pub mod clock {
 pub mod mcp {
     #[cfg(feature = "mcp")]
     pub use pilothouse_adapters::mcp::InMemoryServer;
-    pub use pilothouse_adapters::server::{Connection, Connector, Notice, Notices, Page};
+    pub use pilothouse_adapters::asks::{Ask, AskKind, Asks, Origin, Question, Reply, Root};
+    pub use pilothouse_adapters::server::{
+        Answers, CacheScope, CallAnswer, CallRequest, Connection, Connector, InputRequired, Negotiate, Notice, Notices,
+        Page, Pulse, TaskState, TaskTicket, Terms,
+    };
 }
 
 /// Models: the trait, its data, and the scripted one.

@@ -59,7 +59,7 @@ async fn a_connect_that_is_dropped_leaves_no_process() {
     let file = directory.path().join("pid");
     let connector = outside(&format!("silent {}", file.display()));
     let (notices, _noticed) = mpsc::channel(1);
-    let connecting = connector.connect(notices);
+    let connecting = connector.connect(terms(notices));
     let started =
         becomes("the server has started", || std::fs::read_to_string(&file).is_ok_and(|pid| !pid.is_empty()));
     tokio::select! {
