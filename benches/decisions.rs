@@ -117,7 +117,7 @@ async fn ledger(directory: &Path, callers: u64) -> Arc<Wiring> {
         functions: BTreeMap::new(),
         table: Arc::default(),
         asks: None,
-            servers: Vec::new(),
+        servers: Vec::new(),
     }));
     let args = ApprovalArgs { wiring: wiring.clone() };
     let (actor, _join) = Actor::spawn(None, ApprovalActor, args).await.expect("the actor starts");

@@ -70,12 +70,12 @@ pub mod clock {
 
 /// Ways to reach MCP servers.
 pub mod mcp {
+    pub use pilothouse_adapters::asks::{Ask, AskKind, Asks, Origin, Question, Reply, Root};
     #[cfg(feature = "mcp")]
     pub use pilothouse_adapters::mcp::InMemoryServer;
-    pub use pilothouse_adapters::asks::{Ask, AskKind, Asks, Origin, Question, Reply, Root};
     pub use pilothouse_adapters::server::{
-        Answers, CacheScope, CallAnswer, CallRequest, Connection, Connector, InputRequired, Negotiate, Notice, Notices,
-        Page, Pulse, TaskState, TaskTicket, Terms,
+        Answers, CacheScope, CallAnswer, CallRequest, Connection, Connector, InputRequired, Negotiate,
+        Notice, Notices, Page, Pulse, TaskState, TaskTicket, Terms,
     };
 }
 

@@ -227,7 +227,9 @@ fn output_schema(wiring: &Wiring, server: &ServerId, tool: &str, allowed: &Resol
 
 /// Reports structured content that is not what its schema says, beside the content: the server has done its work.
 async fn checked(mut result: CallResult, schema: Option<JsonText>) -> CallResult {
-    let (Some(schema), Some(structured), CallOutcome::Succeeded) = (schema, result.structured(), result.outcome) else {
+    let (Some(schema), Some(structured), CallOutcome::Succeeded) =
+        (schema, result.structured(), result.outcome)
+    else {
         return result;
     };
     let structured = structured.clone();

@@ -168,13 +168,21 @@ pub struct AskPort {
 
 impl fmt::Debug for AskPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AskPort").field("server", &self.server).field("kinds", &self.kinds).finish_non_exhaustive()
+        f.debug_struct("AskPort")
+            .field("server", &self.server)
+            .field("kinds", &self.kinds)
+            .finish_non_exhaustive()
     }
 }
 
 impl AskPort {
     /// The port of one server: at most as many questions as `places` has wait at the same time, each for `patience`.
-    pub fn new(server: ServerId, asks: Option<Arc<dyn Asks>>, places: Arc<Semaphore>, patience: Duration) -> Self {
+    pub fn new(
+        server: ServerId,
+        asks: Option<Arc<dyn Asks>>,
+        places: Arc<Semaphore>,
+        patience: Duration,
+    ) -> Self {
         let kinds = asks.as_ref().map(kinds_of).unwrap_or_default();
         Self { server, asks, kinds, places, patience }
     }
@@ -231,7 +239,8 @@ fn read(method: &str, params: &Value) -> Result<Ask, AskRefusal> {
             let message = text("message").unwrap_or_default().to_owned();
             match text("mode") {
                 None | Some("form") => {
-                    let schema = params.get("requestedSchema").cloned().unwrap_or_else(|| json!({"type": "object"}));
+                    let schema =
+                        params.get("requestedSchema").cloned().unwrap_or_else(|| json!({"type": "object"}));
                     Ok(Ask::Form { message, schema })
                 }
                 Some("url") => url(message, text("url").unwrap_or_default(), text("elicitationId")),
@@ -265,14 +274,18 @@ fn refused(kind: AskKind, why: &str) -> Result<Value, AskRefusal> {
     match kind {
         AskKind::Roots => Ok(json!({"roots": []})),
         AskKind::Form | AskKind::Url => Ok(json!({"action": "decline"})),
-        AskKind::Sampling if why.starts_with("nobody here") => Err(AskRefusal::new(METHOD_NOT_FOUND, "method not found")),
+        AskKind::Sampling if why.starts_with("nobody here") => {
+            Err(AskRefusal::new(METHOD_NOT_FOUND, "method not found"))
+        }
         AskKind::Sampling => Err(AskRefusal::new(REFUSED, why)),
     }
 }
 
 fn written(kind: AskKind, reply: Reply) -> Result<Value, AskRefusal> {
     match (kind, reply) {
-        (AskKind::Roots, Reply::Roots(roots)) => Ok(json!({"roots": roots.iter().map(root).collect::<Vec<_>>()})),
+        (AskKind::Roots, Reply::Roots(roots)) => {
+            Ok(json!({"roots": roots.iter().map(root).collect::<Vec<_>>()}))
+        }
         (AskKind::Sampling, Reply::Message(message)) => Ok(Value::Object(message)),
         (AskKind::Form, Reply::Accepted(content)) => Ok(json!({"action": "accept", "content": content})),
         (AskKind::Url, Reply::Accepted(_)) => Ok(json!({"action": "accept"})),

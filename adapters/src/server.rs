@@ -231,7 +231,11 @@ pub trait Connection: Send + Sync + 'static {
     ///
     /// # Cancel safety
     /// Dropping the future forgets whether the server took it.
-    fn answer_task(&self, id: String, responses: Map<String, Value>) -> BoxFuture<'_, Result<(), RequestError>> {
+    fn answer_task(
+        &self,
+        id: String,
+        responses: Map<String, Value>,
+    ) -> BoxFuture<'_, Result<(), RequestError>> {
         drop((id, responses));
         Box::pin(std::future::ready(Err(no_tasks())))
     }

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use pilothouse_adapters::mcp::{PipeConnector, StdioConnector};
 use pilothouse_adapters::asks::AskPort;
+use pilothouse_adapters::mcp::{PipeConnector, StdioConnector};
 use pilothouse_adapters::server::{
-    Answers, CacheScope, CallAnswer, CallRequest, Connection, Connector, InputRequired, Negotiate, Notice, Notices, Page,
-    Pulse, TaskState, TaskTicket, Terms,
+    Answers, CacheScope, CallAnswer, CallRequest, Connection, Connector, InputRequired, Negotiate, Notice,
+    Notices, Page, Pulse, TaskState, TaskTicket, Terms,
 };
 use pilothouse_messages::call::{CallOutcome, CallResult};
 use pilothouse_messages::error::{ConnectError, RequestError};
@@ -25,12 +25,12 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-#[path = "mcp_contract/process.rs"]
-mod process;
 #[path = "mcp_contract/generations.rs"]
 mod generations;
 #[path = "mcp_contract/modern.rs"]
 mod modern;
+#[path = "mcp_contract/process.rs"]
+mod process;
 #[path = "mcp_contract/script.rs"]
 mod script;
 use script::{Inside, KEY, SCRIPT, first_page, second_page, serve_process};
@@ -254,8 +254,7 @@ unknown: -32601"#;
 async fn a_call_that_is_dropped_is_cancelled_at_the_server() {
     for (over, connector) in both("plain") {
         let (link, _noticed) = open(&*connector).await;
-        let dropped =
-            timeout(Duration::from_millis(20), link.call(request("hangs", Map::new()))).await;
+        let dropped = timeout(Duration::from_millis(20), link.call(request("hangs", Map::new()))).await;
         assert!(dropped.is_err(), "{over}");
         let start = Instant::now();
         // `server/discover` was request 0, `initialize` request 1, the dropped call request 2.

@@ -98,7 +98,9 @@ impl Negotiation {
 
     fn initialize_heard(&mut self, heard: Heard) -> ProtocolStep {
         match heard {
-            Heard::Answered(version) if LEGACY.contains(&version.as_str()) => self.speak(Era::Legacy, version),
+            Heard::Answered(version) if LEGACY.contains(&version.as_str()) => {
+                self.speak(Era::Legacy, version)
+            }
             Heard::Answered(version) => {
                 let understood: Vec<_> = LEGACY.iter().rev().copied().collect();
                 give_up(format!("it speaks MCP {version:?}, understood are {}", understood.join(", ")))
@@ -127,9 +129,9 @@ impl Negotiation {
     /// It is legacy, unless it was modern.
     fn legacy_or(&mut self, words: &str) -> ProtocolStep {
         match &self.remembered {
-            Remembered::Modern(version) => {
-                give_up(format!("it spoke MCP {version} before, and now: {words}; change its definition to start afresh"))
-            }
+            Remembered::Modern(version) => give_up(format!(
+                "it spoke MCP {version} before, and now: {words}; change its definition to start afresh"
+            )),
             Remembered::Nothing | Remembered::Legacy(_) | Remembered::EndedWhenDiscovered => {
                 if self.initialized { give_up(words) } else { self.initialize() }
             }
@@ -164,7 +166,9 @@ impl Negotiation {
 
 /// The first of ours that is among theirs.
 fn best(ours: &[&str], theirs: &[String]) -> Option<String> {
-    ours.iter().find(|version| theirs.iter().any(|their| their == *version)).map(|version| (*version).to_owned())
+    ours.iter()
+        .find(|version| theirs.iter().any(|their| their == *version))
+        .map(|version| (*version).to_owned())
 }
 
 fn refusal(code: i64, message: &str) -> String {

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use pilothouse::call::CallOutcome;
 use pilothouse::mcp::{Ask, AskKind, Asks, InMemoryServer, Question, Reply};
 use pilothouse::tool::Effect;
-use pilothouse::{CallOutcome, Runtime, Server, ServerHandle};
+use pilothouse::{Runtime, Server, ServerHandle};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, DuplexStream, WriteHalf};
 use tokio::time::{Instant, sleep};
@@ -83,7 +84,10 @@ async fn serve(slow: Slow, pipe: DuplexStream) {
                 polls += 1;
                 let status = if polls < 4 || params["taskId"] == "endless" { "working" } else { "completed" };
                 let done = json!({"content": [{"type": "text", "text": format!("after {polls}")}]});
-                result(&id, json!({"taskId": params["taskId"], "status": status, "pollIntervalMs": 20_000, "result": done}))
+                result(
+                    &id,
+                    json!({"taskId": params["taskId"], "status": status, "pollIntervalMs": 20_000, "result": done}),
+                )
             }
             ("tools/call", speaks) => {
                 if params["name"] == "asks" && speaks == Speaks::Legacy {
@@ -95,7 +99,9 @@ async fn serve(slow: Slow, pipe: DuplexStream) {
                 }
             }
             _ if id.is_null() => continue,
-            _ => json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "method not found"}}),
+            _ => {
+                json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "method not found"}})
+            }
         };
         say(&out, answer).await;
     }
@@ -105,7 +111,15 @@ fn tools() -> Value {
     let plain = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
     let typed = json!({"name": "typed", "inputSchema": {"type": "object"}, "outputSchema": schema});
-    json!([plain("asks"), plain("asks for ever"), plain("works"), plain("stutters"), plain("task"), plain("endless"), typed])
+    json!([
+        plain("asks"),
+        plain("asks for ever"),
+        plain("works"),
+        plain("stutters"),
+        plain("task"),
+        plain("endless"),
+        typed
+    ])
 }
 
 fn form() -> Value {
@@ -130,17 +144,21 @@ async fn called(out: Out, id: Value, params: Value) {
         "asks" if params["inputResponses"].is_null() => ask(),
         "asks" => text(&id, &format!("{} {}", params["inputResponses"]["who"], params["requestState"])),
         "asks for ever" => ask(),
-        "task" | "endless" => {
-            result(&id, json!({"resultType": "task", "taskId": name, "status": "working", "pollIntervalMs": 20_000}))
+        "task" | "endless" => result(
+            &id,
+            json!({"resultType": "task", "taskId": name, "status": "working", "pollIntervalMs": 20_000}),
+        ),
+        "typed" => {
+            result(&id, json!({"content": [{"type": "text", "text": "1"}], "structuredContent": {"n": "1"}}))
         }
-        "typed" => result(&id, json!({"content": [{"type": "text", "text": "1"}], "structuredContent": {"n": "1"}})),
         _ => {
             let token = &params["_meta"]["progressToken"];
             for step in 1..=8 {
                 sleep(Duration::from_secs(30)).await;
                 let progress = if name == "works" { step } else { 1 };
                 let told = json!({"progressToken": token, "progress": progress});
-                say(&out, json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": told})).await;
+                say(&out, json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": told}))
+                    .await;
             }
             text(&id, "worked")
         }

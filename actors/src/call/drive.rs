@@ -84,7 +84,7 @@ impl Drive<'_> {
         request.origin = self.origin.clone();
         request.answers = answers;
         let mut pulse = request.pulse.subscribe();
-        let mut beats = true;
+        let (mut beats, mut furthest) = (true, None);
         let mut calling = pin!(caught(async { self.ready.connection.call(request).await }));
         let answer = loop {
             tokio::select! {
@@ -96,7 +96,8 @@ impl Drive<'_> {
                     Ok(()) => {
                         let (now, told) = (Instant::now(), *pulse.borrow_and_update());
                         self.clock.questions(now, told.questions);
-                        if told.progress.is_some() {
+                        if told.progress > furthest {
+                            furthest = told.progress;
                             self.clock.alive(now);
                         }
                     }
@@ -123,7 +124,11 @@ impl Drive<'_> {
         }
     }
 
-    async fn follow(&mut self, ticket: &mut TaskTicket, watch: &mut dyn CallWatch) -> Result<CallResult, CallResult> {
+    async fn follow(
+        &mut self,
+        ticket: &mut TaskTicket,
+        watch: &mut dyn CallWatch,
+    ) -> Result<CallResult, CallResult> {
         let connection = self.ready.connection.clone();
         let id = ticket.id.clone();
         self.until(watch.received(Receipt::Task(ticket.clone()))).await?;
@@ -168,7 +173,9 @@ impl Drive<'_> {
             match answer {
                 Ok(Ok((key, answer))) => drop(responses.insert(key, answer)),
                 Ok(Err((method, refusal))) => {
-                    return Err(failed(format!("the server asked for {method:?}, which was refused: {refusal}")));
+                    return Err(failed(format!(
+                        "the server asked for {method:?}, which was refused: {refusal}"
+                    )));
                 }
                 Err(_aborted) => return Err(failed("what the server asked could not be answered")),
             }

@@ -31,9 +31,14 @@ impl Asks for Person {
                     Reply::Roots(vec![here, Root { uri: "file:///tmp".to_owned(), name: None }])
                 }
                 (_, Ask::Sampling(params)) => Reply::Message(Map::from_iter([("asked".to_owned(), params)])),
-                (_, Ask::Form { message, .. }) => Reply::Accepted(Map::from_iter([("said".to_owned(), json!(message))])),
+                (_, Ask::Form { message, .. }) => {
+                    Reply::Accepted(Map::from_iter([("said".to_owned(), json!(message))]))
+                }
                 (_, Ask::Url { url, host, .. }) => {
-                    assert_eq!((url.as_str(), host.as_str()), ("https://example.com:8443/a?b=c", "example.com:8443"));
+                    assert_eq!(
+                        (url.as_str(), host.as_str()),
+                        ("https://example.com:8443/a?b=c", "example.com:8443")
+                    );
                     Reply::Accepted(Map::new())
                 }
             }
@@ -70,7 +75,8 @@ async fn every_question_gets_the_embedders_answer_or_a_polite_refusal() {
     let both = json!({"roots": [{"uri": "file:///srv", "name": "data"}, {"uri": "file:///tmp"}]});
     check(Some("answers"), roots, json!({}), Ok(both)).await;
     check(Some("answers"), sampling, json!({"maxTokens": 1}), Ok(json!({"asked": {"maxTokens": 1}}))).await;
-    check(Some("answers"), elicit, form(), Ok(json!({"action": "accept", "content": {"said": "who?"}}))).await;
+    check(Some("answers"), elicit, form(), Ok(json!({"action": "accept", "content": {"said": "who?"}})))
+        .await;
     check(Some("answers"), elicit, good.clone(), Ok(json!({"action": "accept"}))).await;
 
     for person in ["panics", "hangs", "declines", "confused"] {

@@ -46,7 +46,12 @@ impl Flights {
     }
 
     /// A call is under way until the guard is dropped.
-    pub(super) fn board(self: &Arc<Self>, token: &Value, pulse: watch::Sender<Pulse>, origin: Origin) -> Boarded {
+    pub(super) fn board(
+        self: &Arc<Self>,
+        token: &Value,
+        pulse: watch::Sender<Pulse>,
+        origin: Origin,
+    ) -> Boarded {
         let token = name_of(token);
         self.known().calls.insert(token.clone(), Flight { pulse, origin });
         Boarded { flights: self.clone(), token }
@@ -54,7 +59,8 @@ impl Flights {
 
     /// Takes a `notifications/progress`: only what grows is progress (MCP 2025-11-25, "Progress").
     pub(super) fn progress(&self, params: &Value) {
-        let (Some(token), Some(now)) = (params.get("progressToken"), params.get("progress").and_then(Value::as_f64))
+        let (Some(token), Some(now)) =
+            (params.get("progressToken"), params.get("progress").and_then(Value::as_f64))
         else {
             return;
         };

@@ -64,7 +64,8 @@ pub(super) async fn greet(
                 answer.map_or(Heard::Silence, |answer| heard(answer, &mut capabilities, discovered))
             }
             ProtocolStep::Initialize { version } => {
-                let request = ClientRequest::InitializeRequest(InitializeRequest::new(config(&version, kinds)));
+                let request =
+                    ClientRequest::InitializeRequest(InitializeRequest::new(config(&version, kinds)));
                 let answer = requests.answer(request, Map::new(), None, Abandon::Silently).await;
                 heard(answer, &mut capabilities, initialized)
             }

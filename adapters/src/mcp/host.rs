@@ -49,7 +49,10 @@ pub(super) fn request_meta(version: &str, kinds: &BTreeSet<AskKind>) -> Map<Stri
     declared.insert("extensions".to_owned(), json!({TASKS_EXTENSION: {}}));
     let meta = [
         ("io.modelcontextprotocol/protocolVersion", json!(version)),
-        ("io.modelcontextprotocol/clientInfo", json!({"name": "pilothouse", "version": env!("CARGO_PKG_VERSION")})),
+        (
+            "io.modelcontextprotocol/clientInfo",
+            json!({"name": "pilothouse", "version": env!("CARGO_PKG_VERSION")}),
+        ),
         ("io.modelcontextprotocol/clientCapabilities", declared.into()),
     ];
     meta.map(|(key, value)| (key.to_owned(), value)).into_iter().collect()
@@ -59,8 +62,7 @@ pub(super) fn request_meta(version: &str, kinds: &BTreeSet<AskKind>) -> Map<Stri
 pub(super) fn config(version: &str, kinds: &BTreeSet<AskKind>) -> ClientConfig {
     let client = Implementation::new("pilothouse", env!("CARGO_PKG_VERSION"));
     // What is not in rmcp's type is not declared.
-    let declared: ClientCapabilities =
-        serde_json::from_value(capabilities(kinds).into()).unwrap_or_default();
+    let declared: ClientCapabilities = serde_json::from_value(capabilities(kinds).into()).unwrap_or_default();
     let version = serde_json::from_value(json!(version)).unwrap_or(ProtocolVersion::LATEST_WITH_INITIALIZE);
     ClientConfig::new(declared, client).with_protocol_version(version)
 }

@@ -10,10 +10,10 @@ use pilothouse_messages::error::{ConnectError, RequestError};
 use pilothouse_messages::protocol::Era;
 use rmcp::RoleClient;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, CancelTaskParams, CancelTaskRequest, ClientRequest, CustomRequest,
-    DiscoverRequest, DiscoverRequestParams, GetTaskParams, GetTaskRequest, ListToolsRequest,
-    PaginatedRequestParams, PingRequest, ProtocolVersion, ServerCapabilities, ServerPeerInfo, UpdateTaskParams,
-    UpdateTaskRequest,
+    CallToolRequest, CallToolRequestParams, CancelTaskParams, CancelTaskRequest, ClientRequest,
+    CustomRequest, DiscoverRequest, DiscoverRequestParams, GetTaskParams, GetTaskRequest, ListToolsRequest,
+    PaginatedRequestParams, PingRequest, ProtocolVersion, ServerCapabilities, ServerPeerInfo,
+    UpdateTaskParams, UpdateTaskRequest,
 };
 use rmcp::service::{ClientCacheConfig, RunningService, serve_directly_with_ct};
 use serde_json::{Map, Value, json};
@@ -219,7 +219,11 @@ impl Connection for Link {
         Box::pin(self.task_state(id))
     }
 
-    fn answer_task(&self, id: String, responses: Map<String, Value>) -> BoxFuture<'_, Result<(), RequestError>> {
+    fn answer_task(
+        &self,
+        id: String,
+        responses: Map<String, Value>,
+    ) -> BoxFuture<'_, Result<(), RequestError>> {
         Box::pin(async move {
             let params = UpdateTaskParams::new(id, responses.into_iter().collect());
             self.request(ClientRequest::UpdateTaskRequest(UpdateTaskRequest::new(params))).await.map(drop)

@@ -69,7 +69,9 @@ pub(super) fn call_answer(mut result: Map<String, Value>) -> Result<CallAnswer, 
         Some("input_required") => Ok(CallAnswer::InputRequired(input_required(&mut result)?)),
         Some("task") => Ok(CallAnswer::Task(ticket(&result)?)),
         None | Some("complete") => match result.get("task") {
-            Some(Value::Object(task)) if !result.contains_key("content") => Ok(CallAnswer::Task(ticket(task)?)),
+            Some(Value::Object(task)) if !result.contains_key("content") => {
+                Ok(CallAnswer::Task(ticket(task)?))
+            }
             Some(_) | None => Ok(CallAnswer::Done(called(result)?)),
         },
         Some(_) => Err(malformed("its `resultType` is unknown")),
@@ -95,7 +97,8 @@ fn input_required(result: &mut Map<String, Value>) -> Result<InputRequired, Requ
 }
 
 fn ticket(task: &Map<String, Value>) -> Result<TaskTicket, RequestError> {
-    let Some(id) = task.get("taskId").and_then(Value::as_str).filter(|id| id.len() <= TASK_ID_BYTES_MAX) else {
+    let Some(id) = task.get("taskId").and_then(Value::as_str).filter(|id| id.len() <= TASK_ID_BYTES_MAX)
+    else {
         return Err(malformed("its task has no id, or too long a one"));
     };
     let either = |modern: &str, legacy: &str| millis(task.get(modern)).or_else(|| millis(task.get(legacy)));
@@ -118,7 +121,11 @@ pub(super) enum TaskTold {
 /// Reads the answer to `tasks/get`.
 pub(super) fn task_told(mut result: Map<String, Value>) -> Result<TaskTold, RequestError> {
     let ticket = ticket(&result)?;
-    let said = result.get("statusMessage").and_then(Value::as_str).map(|words| format!(": {words}")).unwrap_or_default();
+    let said = result
+        .get("statusMessage")
+        .and_then(Value::as_str)
+        .map(|words| format!(": {words}"))
+        .unwrap_or_default();
     let state = match result.get("status").and_then(Value::as_str) {
         Some("working" | "submitted") => TaskState::Working(ticket),
         Some("input_required") => TaskState::InputRequired(ticket, input_required(&mut result)?),
@@ -147,7 +154,8 @@ pub(super) fn task_told(mut result: Map<String, Value>) -> Result<TaskTold, Requ
 /// Names of tools that run as tasks only (`execution.taskSupport`, MCP 2025-11-25, "Tasks").
 pub(super) fn task_only(page: &Page) -> impl Iterator<Item = String> {
     let named = |tool: &Value| tool.get("name").and_then(Value::as_str).map(str::to_owned);
-    let required = |tool: &&Value| tool.pointer("/execution/taskSupport").is_some_and(|support| support == "required");
+    let required =
+        |tool: &&Value| tool.pointer("/execution/taskSupport").is_some_and(|support| support == "required");
     page.tools.iter().filter(required).filter_map(named)
 }
 

@@ -77,7 +77,8 @@ impl StdioConnector {
             output_over: Some(output_over.drop_guard()),
         };
         let link =
-            Link::open(Streams { output: Box::new(output), input: Box::new(input) }, ends, body, terms).await?;
+            Link::open(Streams { output: Box::new(output), input: Box::new(input) }, ends, body, terms)
+                .await?;
         Ok(Arc::new(link))
     }
 }

@@ -35,7 +35,8 @@ async fn each_server_is_spoken_to_as_it_speaks() {
 async fn a_server_that_cannot_be_agreed_with_says_why() {
     let modern = Remembered::Modern("2026-07-28".to_owned());
     let known = "understood are 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25, 2026-07-28";
-    let before = "it spoke MCP 2026-07-28 before, and now: the server answered error -32601: method not found";
+    let before =
+        "it spoke MCP 2026-07-28 before, and now: the server answered error -32601: method not found";
     let rows = [
         ("modern but picky", Remembered::Nothing, "the server answered error -32021: no".to_owned()),
         ("modern of another time", Remembered::Nothing, format!("it speaks MCP \"2030-01-01\", {known}")),
@@ -168,6 +169,10 @@ async fn an_answer_that_comes_when_nobody_waits_any_more_is_counted() {
             assert!(start.elapsed() < Duration::from_secs(2), "{over}: no cancel notice");
         }
         assert_eq!(text(&*link, "answers what was cancelled").await, "done", "{over}");
-        assert_eq!((connector.late_answers(), connector.junk_lines().min(1)), (1, u64::from(over != "pipe")), "{over}");
+        assert_eq!(
+            (connector.late_answers(), connector.junk_lines().min(1)),
+            (1, u64::from(over != "pipe")),
+            "{over}"
+        );
     }
 }

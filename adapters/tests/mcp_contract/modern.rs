@@ -30,14 +30,19 @@ impl Modern {
             "server/discover" => self.discover(id),
             "tools/list" => {
                 let tools = json!([{"name": "questions", "inputSchema": {"type": "object"}}]);
-                vec![result(id, json!({"resultType": "complete", "tools": tools, "ttlMs": 1_500, "cacheScope": "public"}))]
+                vec![result(
+                    id,
+                    json!({"resultType": "complete", "tools": tools, "ttlMs": 1_500, "cacheScope": "public"}),
+                )]
             }
             "subscriptions/listen" => {
                 self.listening.push(id.clone());
                 let filter = &params["notifications"];
                 let meta = json!({"io.modelcontextprotocol/subscriptionId": id});
                 let told = json!({"_meta": meta, "notifications": filter});
-                vec![say(&json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": told}))]
+                vec![say(
+                    &json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": told}),
+                )]
             }
             "tasks/get" => self.task(id),
             "tasks/update" | "tasks/cancel" => {
@@ -51,7 +56,9 @@ impl Modern {
 
     fn discover(&mut self, id: &Value) -> Vec<Step> {
         let error = |code: i64, data: Value| {
-            vec![say(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": "no", "data": data}}))]
+            vec![say(
+                &json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": "no", "data": data}}),
+            )]
         };
         match self.name.as_str() {
             "modern but picky" => error(-32021, json!({})),
@@ -68,11 +75,14 @@ impl Modern {
 
     fn task(&mut self, id: &Value) -> Vec<Step> {
         self.polled += 1;
-        let mut task = json!({"resultType": "complete", "taskId": "t2", "ttlMs": null, "pollIntervalMs": 1_000});
+        let mut task =
+            json!({"resultType": "complete", "taskId": "t2", "ttlMs": null, "pollIntervalMs": 1_000});
         let (key, value, status) = match self.polled {
             1 => ("statusMessage", json!("on it"), "working"),
             2 => ("inputRequests", json!({"dir": {"method": "roots/list"}}), "input_required"),
-            _ => ("result", json!({"content": [{"type": "text", "text": self.told.join("; ")}]}), "completed"),
+            _ => {
+                ("result", json!({"content": [{"type": "text", "text": self.told.join("; ")}]}), "completed")
+            }
         };
         task[key] = value;
         task["status"] = json!(status);
@@ -82,9 +92,13 @@ impl Modern {
     fn call(&mut self, id: &Value, params: &Value) -> Vec<Step> {
         match params["name"].as_str().unwrap_or_default() {
             "questions" if params["inputResponses"].is_null() => {
-                let form = json!({"message": "who?", "requestedSchema": {"type": "object", "properties": {}}});
+                let form =
+                    json!({"message": "who?", "requestedSchema": {"type": "object", "properties": {}}});
                 let ask = json!({"who": {"method": "elicitation/create", "params": form}});
-                vec![result(id, json!({"resultType": "input_required", "inputRequests": ask, "requestState": STATE}))]
+                vec![result(
+                    id,
+                    json!({"resultType": "input_required", "inputRequests": ask, "requestState": STATE}),
+                )]
             }
             "questions" => {
                 let whole = json!([params["inputResponses"], params["requestState"], params["arguments"]]);
@@ -110,11 +124,14 @@ impl Modern {
             "changes" => {
                 let meta = json!({"io.modelcontextprotocol/subscriptionId": self.listening.last()});
                 let params = json!({"_meta": meta});
-                let notice = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": params});
+                let notice =
+                    json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": params});
                 vec![say(&notice), text(id, "changed")]
             }
             "listens" => vec![text(id, self.listening.len().to_string())],
-            "meta" => vec![text(id, params["_meta"]["io.modelcontextprotocol/clientCapabilities"].to_string())],
+            "meta" => {
+                vec![text(id, params["_meta"]["io.modelcontextprotocol/clientCapabilities"].to_string())]
+            }
             _ => vec![],
         }
     }

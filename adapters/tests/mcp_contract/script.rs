@@ -4,9 +4,9 @@ use std::io::{BufRead, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::modern::Modern;
 use pilothouse_adapters::mcp::InMemoryServer;
 use serde_json::{Value, json};
-use crate::modern::Modern;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 
 /// Names the script for a re-executed test binary.
@@ -90,18 +90,19 @@ impl Script {
             "rambling" => self.greet(id),
             "ends when discovered" => vec![Step::Die(5)],
             "answers nonsense" => vec![result(id, json!({}))],
-            _ => vec![say(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "method not found"}}))],
+            _ => vec![say(
+                &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "method not found"}}),
+            )],
         }
     }
 
     fn greet(&self, id: &Value) -> Vec<Step> {
         let version = self.name.strip_prefix("version ").unwrap_or("2025-06-18");
-        let capabilities =
-            match self.name.as_str() {
-                "toolless" => json!({}),
-                "tasking" => json!({"tools": {}, "tasks": {"requests": {"tools": {"call": {}}}}}),
-                _ => json!({"tools": {"listChanged": true}}),
-            };
+        let capabilities = match self.name.as_str() {
+            "toolless" => json!({}),
+            "tasking" => json!({"tools": {}, "tasks": {"requests": {"tools": {"call": {}}}}}),
+            _ => json!({"tools": {"listChanged": true}}),
+        };
         let greeting = json!({
             "protocolVersion": version, "capabilities": capabilities,
             "serverInfo": {"name": "scripted", "version": "1"},
@@ -134,7 +135,9 @@ impl Script {
                 vec![result(id, json!({"tools": [slow]}))]
             }
             None => vec![result(id, json!({"tools": first_page(), "nextCursor": "second"}))],
-            Some("second") => vec![result(id, json!({"tools": second_page(), "ttlMs": 60_000, "cacheScope": "private"}))],
+            Some("second") => {
+                vec![result(id, json!({"tools": second_page(), "ttlMs": 60_000, "cacheScope": "private"}))]
+            }
             Some(_) => vec![Step::Die(97)],
         }
     }

@@ -132,7 +132,9 @@ fn a_server_that_was_modern_is_never_talked_down() {
         (Heard::Silence, "it did not answer `server/discover`"),
     ];
     for (heard, words) in rows {
-        let words = format!("it spoke MCP 2026-07-28 before, and now: {words}; change its definition to start afresh");
+        let words = format!(
+            "it spoke MCP 2026-07-28 before, and now: {words}; change its definition to start afresh"
+        );
         check(modern(), discover(Patience::Whole), &[(heard, give_up(&words))], modern());
     }
 }
@@ -148,8 +150,10 @@ fn a_server_that_ends_when_it_is_discovered_is_initialized_by_the_next_connectio
 
 #[test]
 fn a_legacy_server_that_refuses_to_be_initialized_may_have_become_modern() {
-    let upgraded =
-        [(error(-32601, &[]), discover(Patience::Share)), (supported(&["2026-07-28"]), speak(Era::Modern, "2026-07-28"))];
+    let upgraded = [
+        (error(-32601, &[]), discover(Patience::Share)),
+        (supported(&["2026-07-28"]), speak(Era::Modern, "2026-07-28")),
+    ];
     check(legacy(), initialize(), &upgraded, modern());
     let broken = [
         (error(-32601, &[]), discover(Patience::Share)),
@@ -162,12 +166,16 @@ fn a_legacy_server_that_refuses_to_be_initialized_may_have_become_modern() {
 fn the_answer_to_initialize_is_checked() {
     let then = [(
         answered("2099-01-01"),
-        give_up("it speaks MCP \"2099-01-01\", understood are 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25"),
+        give_up(
+            "it speaks MCP \"2099-01-01\", understood are 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25",
+        ),
     )];
     check(legacy(), initialize(), &then, legacy());
     let then = [(
         answered("2026-07-28"),
-        give_up("it speaks MCP \"2026-07-28\", understood are 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25"),
+        give_up(
+            "it speaks MCP \"2026-07-28\", understood are 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25",
+        ),
     )];
     check(legacy(), initialize(), &then, legacy());
 }
