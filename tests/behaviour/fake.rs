@@ -7,7 +7,7 @@ use std::time::Duration;
 use pilothouse::call::{CallOutcome, CallResult};
 use pilothouse::error::{ConnectError, RequestError};
 use pilothouse::mcp::{CallAnswer, CallRequest, Connection, Connector, Page, Terms};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::time::sleep;
 
 type Answer<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use super::script::{KEY, SCRIPT};
 use super::{
     becomes, call, child, definition, ended, is_gone, open, outside, pid, prepared, refused, runs_no_more,
-    text,
+    terms, text,
 };
 
 #[tokio::test]

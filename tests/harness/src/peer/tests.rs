@@ -1,12 +1,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use pilothouse::id::ServerId;
+use pilothouse::protocol::{Era, Heard, ProtocolStep};
 use pilothouse_adapters::asks::AskPort;
 use pilothouse_adapters::mcp::{InMemoryServer, PipeConnector};
 use pilothouse_adapters::server::{CallAnswer, CallRequest, Connector, Negotiate, Terms};
 use pilothouse_adapters::tool::result_of;
-use pilothouse_messages::id::ServerId;
-use pilothouse_messages::protocol::{Era, Heard, ProtocolStep};
 use serde_json::{Map, Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::time::{Instant, timeout};
