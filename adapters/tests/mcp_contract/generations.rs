@@ -18,7 +18,7 @@ async fn each_server_is_spoken_to_as_it_speaks() {
         ("plain", Remembered::Nothing, "2025-06-18"),
         ("plain", legacy.clone(), "2025-06-18"),
         ("answers nonsense", Remembered::Nothing, "2025-06-18"),
-        ("silent when discovered", Remembered::Nothing, "2025-06-18"),
+        ("mute when discovered", Remembered::Nothing, "2025-06-18"),
         ("ends when discovered", Remembered::EndedWhenDiscovered, "2025-06-18"),
         ("version 2024-11-05", Remembered::Nothing, "2024-11-05"),
         ("modern", Remembered::Nothing, "2026-07-28"),

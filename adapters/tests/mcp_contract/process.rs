@@ -99,12 +99,15 @@ impl Grandchild {
     }
 }
 
-/// A shell that greets as a server and goes on with these commands.
+/// A shell that greets as a legacy server and goes on with these commands.
 fn shell(commands: &str) -> StdioConnector {
-    let greeting = json!({"jsonrpc": "2.0", "id": 0, "result": {
+    let error = json!({"code": -32601, "message": "method not found"});
+    let refusal = json!({"jsonrpc": "2.0", "id": 0, "error": error});
+    let greeting = json!({"jsonrpc": "2.0", "id": 1, "result": {
         "protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "sh", "version": "1"},
     }});
-    child("sh", &["-c", &format!("read line; echo '{greeting}'; read line; {commands}")], "")
+    let greets = format!("read line; echo '{refusal}'; read line; echo '{greeting}'; read line;");
+    child("sh", &["-c", &format!("{greets} {commands}")], "")
 }
 
 #[tokio::test]

@@ -86,7 +86,7 @@ impl Script {
     /// As legacy servers answer what they do not know.
     fn discover(&self, id: &Value) -> Vec<Step> {
         match self.name.as_str() {
-            "silent" | "silent when discovered" => vec![],
+            "silent" | "mute when discovered" => vec![],
             "rambling" => self.greet(id),
             "ends when discovered" => vec![Step::Die(5)],
             "answers nonsense" => vec![result(id, json!({}))],
