@@ -116,6 +116,7 @@ async fn ledger(directory: &Path, callers: u64) -> Arc<Wiring> {
         models: Arc::new(|_: &str| None::<Arc<dyn Model>>),
         functions: BTreeMap::new(),
         table: Arc::default(),
+        asks: None,
         servers: Vec::new(),
     }));
     let args = ApprovalArgs { wiring: wiring.clone() };

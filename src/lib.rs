@@ -53,7 +53,7 @@ pub mod prelude {
 pub use pilothouse_actors::bus::RuntimeEvents;
 pub use pilothouse_actors::hub::Subscription;
 pub use pilothouse_messages::{
-    call, digest, error, id, json, limits, listing, registry, secret, server, time, tree,
+    call, digest, error, id, json, limits, listing, protocol, registry, secret, server, time, tree,
 };
 pub use pilothouse_supervision::{Builder, Runtime, Sent, Server, ServerHandle, Shutdown, Topic, log_filter};
 
@@ -70,9 +70,15 @@ pub mod clock {
 
 /// Ways to reach MCP servers.
 pub mod mcp {
+    pub use pilothouse_adapters::asks::{
+        Ask, AskKind, AskPort, AskRefusal, Asks, Origin, Question, Reply, Root,
+    };
     #[cfg(feature = "mcp")]
     pub use pilothouse_adapters::mcp::InMemoryServer;
-    pub use pilothouse_adapters::server::{Connection, Connector, Notice, Notices, Page};
+    pub use pilothouse_adapters::server::{
+        Answers, CacheScope, CallAnswer, CallRequest, Connection, Connector, InputRequired, Negotiate,
+        Notice, Notices, Page, Pulse, TaskState, TaskTicket, Terms,
+    };
 }
 
 /// Models: the trait, its data, and the scripted one.

@@ -3,30 +3,38 @@
 //! The task that awaits a call answers for it: nothing here travels through a mailbox, so no actor's death can keep
 //! an answer back. Whatever the tool does, the answer comes within the call's deadline.
 
-use std::sync::Arc;
+use std::time::Duration;
 
+use pilothouse_adapters::BoxFuture;
+use pilothouse_adapters::asks::Origin;
+use pilothouse_adapters::server::TaskTicket;
 use pilothouse_adapters::tool::{Function, Invocation, result_of};
-use pilothouse_messages::call::{CallOutcome, CallResult};
-use pilothouse_messages::digest::Digest;
-use pilothouse_messages::error::RequestError;
+use pilothouse_messages::call::{CallOutcome, CallResult, Content};
 use pilothouse_messages::id::{CallId, ServerId, TopicId};
 use pilothouse_messages::json::JsonText;
-use pilothouse_messages::listing::{CatalogCommand, RefreshCause};
-use pilothouse_messages::server::ServerState;
 use pilothouse_messages::tool::ToolSource;
 use pilothouse_messages::topic::ResolvedTool;
+use pilothouse_rules::output::mismatch;
 use serde_json::{Map, Value};
-use tokio::sync::{OwnedSemaphorePermit, TryAcquireError};
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::catalog::CatalogMsg;
-use crate::tasks::caught;
-use crate::wiring::{Ready, ServerPlace, Wiring};
+use crate::protocol::ask_port;
+use crate::wiring::Wiring;
 
-/// The JSON-RPC code with which a server refuses arguments (JSON-RPC 2.0, section 5.1).
-const INVALID_PARAMS: i64 = -32602;
+mod admit;
+mod clock;
+mod drive;
+mod words;
+
+use admit::admit;
+use clock::CallClock;
+use drive::Drive;
+use words::{cancelled, cancelled_unsent, changed, rejected, timed_out};
+
+/// How long a result may be compared with its schema.
+const CHECK_WITHIN: Duration = Duration::from_secs(1);
 /// The key in a request's `_meta` under which a call is the same over its attempts.
 const IDEMPOTENCY_KEY: &str = "pilothouse/idempotency-key";
 
@@ -66,18 +74,62 @@ pub struct CallOrder {
 /// # Cancel safety
 /// Dropping the future cancels the call: a server is told, a function is dropped.
 pub async fn run(wiring: &Wiring, order: CallOrder, sent: impl FnOnce() + Send) -> CallResult {
+    run_watched(wiring, order, &mut OnSent(Some(sent))).await
+}
+
+/// As [`run`], for whoever has to know more than that the call was sent.
+///
+/// # Cancel safety
+/// As [`run`]; a task of the server is told that nobody wants it any more.
+pub async fn run_watched(wiring: &Wiring, order: CallOrder, watch: &mut dyn CallWatch) -> CallResult {
     let result = match order.tool.source.clone() {
-        ToolSource::Builtin { name } => call_function(wiring, &name, order, sent).await,
-        ToolSource::Mcp { server, tool } => call_server(wiring, &server, tool, order, sent).await,
+        ToolSource::Builtin { name } => call_function(wiring, &name, order, watch).await,
+        ToolSource::Mcp { server, tool } => call_server(wiring, &server, tool, order, watch).await,
     };
     result.capped(wiring.limits.result_bytes)
+}
+
+/// What a server hands out while a call is under way: with it the call can be taken up again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Receipt {
+    /// It works on the call as a task.
+    Task(TaskTicket),
+    /// It asked something; the state goes back with the answers.
+    Asked {
+        /// How often it has asked, this time included.
+        round: u32,
+        /// The server's own state, as it came.
+        state: Option<String>,
+    },
+}
+
+/// Follows one call.
+pub trait CallWatch: Send {
+    /// Run just before the tool can see the call.
+    fn sent(&mut self);
+
+    /// Run on each receipt; the call goes on when this is done, or its time is over.
+    fn received(&mut self, receipt: Receipt) -> BoxFuture<'_, ()> {
+        drop(receipt);
+        Box::pin(std::future::ready(()))
+    }
+}
+
+struct OnSent<F>(Option<F>);
+
+impl<F: FnOnce() + Send> CallWatch for OnSent<F> {
+    fn sent(&mut self) {
+        if let Some(sent) = self.0.take() {
+            sent();
+        }
+    }
 }
 
 async fn call_function(
     wiring: &Wiring,
     name: &str,
     order: CallOrder,
-    sent: impl FnOnce() + Send,
+    watch: &mut dyn CallWatch,
 ) -> CallResult {
     let deadline = Instant::now() + wiring.limits.call;
     let function = match function_of(wiring, name, &order.tool) {
@@ -97,7 +149,7 @@ async fn call_function(
     if order.cancel.is_cancelled() {
         return cancelled_unsent();
     }
-    sent();
+    watch.sent();
     let tool = function.tool.clone();
     let mut task = AbortOnDropHandle::new(tokio::spawn(async move { tool.call(invocation).await }));
     let result = tokio::select! {
@@ -128,7 +180,7 @@ async fn call_server(
     server: &ServerId,
     tool: String,
     order: CallOrder,
-    sent: impl FnOnce() + Send,
+    watch: &mut dyn CallWatch,
 ) -> CallResult {
     let Some(place) = wiring.servers.place(server) else {
         return rejected(&format!("there is no server \"{server}\" any more"));
@@ -137,160 +189,57 @@ async fn call_server(
         Ok(arguments) => arguments,
         Err(refusal) => return refusal,
     };
-    let within = place.definition.call_timeout.unwrap_or(wiring.limits.call);
-    let deadline = Instant::now() + within;
+    let limits = &wiring.limits;
+    let within = place.definition.call_timeout.unwrap_or(limits.call);
+    let clock = CallClock::new(Instant::now(), within, limits.call_with_progress, limits.question);
     let admitted = tokio::select! {
         biased;
         () = order.cancel.cancelled() => return cancelled_unsent(),
-        admitted = admit(wiring, &place, &tool, &order, deadline) => admitted,
+        admitted = admit(wiring, &place, &tool, &order, clock.ends_at()) => admitted,
     };
     let (ready, _permit) = match admitted {
         Ok(admitted) => admitted,
         Err(refusal) => return refusal,
     };
+    let schema = output_schema(wiring, server, &tool, &order.tool);
     let key = order.idempotency_key.map(|key| (IDEMPOTENCY_KEY.to_owned(), Value::String(key)));
-    let meta: Map<String, Value> = key.into_iter().collect();
-    sent();
-    tokio::select! {
-        biased;
-        answer = caught(async { ready.connection.call(tool, arguments, meta).await }) => match answer {
-            Ok(Ok(result)) => result,
-            Ok(Err(error)) => refused_by(&error),
-            Err(_panicked) => unknown("it was sent, and the connection panicked before it answered"),
-        },
-        () = ready.ended.cancelled() => unknown("it was sent, and the connection ended before it answered"),
-        () = order.cancel.cancelled() => cancelled(),
-        () = sleep_until(deadline) => timed_out(within),
-    }
-}
-
-/// Everything before the call may be sent: a connection, a place, and the tool's confirmation.
-async fn admit(
-    wiring: &Wiring,
-    place: &ServerPlace,
-    tool: &str,
-    order: &CallOrder,
-    deadline: Instant,
-) -> Result<(Arc<Ready>, OwnedSemaphorePermit), CallResult> {
-    if order.tool.definition != place.fingerprint {
-        return Err(changed());
-    }
-    // A server that is down refuses before anybody waits for a place.
-    reached(wiring, place, order.when_full, deadline).await?;
-    let permit = permit(place, order.when_full, deadline).await?;
-    let ready = connected(wiring, place)?;
-    match confirmed(wiring, place, &ready, tool, deadline).await? {
-        Some(fingerprint) if fingerprint == order.tool.fingerprint => Ok((ready, permit)),
-        Some(_) => Err(changed()),
-        None => Err(rejected("the server no longer offers it")),
-    }
-}
-
-/// The connection; inside a turn one that is being made is waited for. A call that is taken up at the start of a
-/// process always finds its server connecting.
-async fn reached(
-    wiring: &Wiring,
-    place: &ServerPlace,
-    when_full: WhenFull,
-    deadline: Instant,
-) -> Result<Arc<Ready>, CallResult> {
-    match when_full {
-        WhenFull::Busy => {}
-        WhenFull::Wait => {
-            let (mut ready, mut phase) = (place.ready.subscribe(), place.phase.subscribe());
-            let known = async {
-                tokio::select! {
-                    _answers = ready.wait_for(Option::is_some) => {}
-                    _over = phase.wait_for(|phase| phase.state != ServerState::Connecting) => {}
-                }
-            };
-            // Whatever is known by then decides.
-            let _elapsed = timeout_at(deadline, known).await;
-        }
-    }
-    connected(wiring, place)
-}
-
-fn connected(wiring: &Wiring, place: &ServerPlace) -> Result<Arc<Ready>, CallResult> {
-    let ready = place.ready.borrow().clone();
-    ready.filter(|ready| !ready.ended.is_cancelled()).ok_or_else(|| unavailable(wiring, place))
-}
-
-async fn permit(
-    place: &ServerPlace,
-    when_full: WhenFull,
-    deadline: Instant,
-) -> Result<OwnedSemaphorePermit, CallResult> {
-    let busy = |_full: TryAcquireError| {
-        CallResult::unavailable("the server is busy: as many calls as it may have are under way", None)
+    let drive = Drive {
+        ready: &ready,
+        asks: ask_port(wiring, &place),
+        rounds: limits.question_rounds,
+        tool,
+        arguments,
+        meta: key.into_iter().collect(),
+        origin: Origin { topic: order.topic, call: order.call },
+        cancel: &order.cancel,
+        clock,
     };
-    match when_full {
-        WhenFull::Busy => place.permits.clone().try_acquire_owned().map_err(busy),
-        WhenFull::Wait => match timeout_at(deadline, place.permits.clone().acquire_owned()).await {
-            Ok(Ok(permit)) => Ok(permit),
-            Ok(Err(_)) | Err(_) => Err(CallResult::unavailable(
-                "the server was busy for as long as the call could wait; it was not called",
-                None,
-            )),
-        },
-    }
+    watch.sent();
+    checked(drive.to_the_end(watch).await, schema).await
 }
 
-/// What this connection's own listing says about the tool; waits for the listing.
-async fn confirmed(
-    wiring: &Wiring,
-    place: &ServerPlace,
-    ready: &Ready,
-    tool: &str,
-    deadline: Instant,
-) -> Result<Option<Digest>, CallResult> {
-    let mut confirmed = ready.confirmed.subscribe();
-    if confirmed.borrow().is_none() {
-        // Joins the refresh that every connection brings; starts another one if that has failed.
-        let server = place.definition.id.clone();
-        let command = CatalogCommand::Refresh { server, cause: RefreshCause::Asked };
-        wiring.catalog.slot.inform(CatalogMsg::Command { command });
-    }
-    let known = tokio::select! {
-        biased;
-        () = ready.ended.cancelled() => return Err(unavailable(wiring, place)),
-        known = timeout_at(deadline, confirmed.wait_for(Option::is_some)) => known,
+/// What the tool says about its structured content, as it stood when the call was allowed.
+fn output_schema(wiring: &Wiring, server: &ServerId, tool: &str, allowed: &ResolvedTool) -> Option<JsonText> {
+    let places = wiring.catalog.places.load();
+    let known = places.get(server)?.view.tools().iter().find(|known| known.name == tool)?;
+    known.output_schema.clone().filter(|_| known.fingerprint() == allowed.fingerprint)
+}
+
+/// Reports structured content that is not what its schema says, beside the content: the server has done its work.
+async fn checked(mut result: CallResult, schema: Option<JsonText>) -> CallResult {
+    let (Some(schema), Some(structured), CallOutcome::Succeeded) =
+        (schema, result.structured(), result.outcome)
+    else {
+        return result;
     };
-    match known {
-        Ok(Ok(tools)) => Ok(tools.as_ref().and_then(|tools| tools.get(tool).copied())),
-        Ok(Err(_)) | Err(_) => Err(CallResult::unavailable(
-            "the server is connected but has not listed its tools yet; it was not called",
-            None,
-        )),
+    let structured = structured.clone();
+    // A hostile schema may take long; it takes a thread of the blocking pool then, and no answer waits for it.
+    let checking = tokio::task::spawn_blocking(move || mismatch(&schema, &structured));
+    if let Ok(Ok(Some(words))) = timeout(CHECK_WITHIN, checking).await {
+        let words = format!("[its structured content is not what its output schema says: {words}]");
+        result.content.push(Content::Text(words));
     }
-}
-
-fn unavailable(wiring: &Wiring, place: &ServerPlace) -> CallResult {
-    let phase = place.phase.borrow().clone();
-    let doing = match phase.state {
-        ServerState::Connecting => "is connecting",
-        ServerState::Ready => "has just lost its connection",
-        ServerState::Backoff => "is down and will be tried again",
-        ServerState::Stopped => "is not running",
-        ServerState::Failed => "has failed and waits for a restart",
-    };
-    let name = &place.definition.name;
-    let reason = phase.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-    let retry_after = phase.retry_at.map(|retry_at| retry_at.since(wiring.clock.now()));
-    CallResult::unavailable(format!("the server \"{name}\" {doing}{reason}; it was not called"), retry_after)
-}
-
-fn refused_by(error: &RequestError) -> CallResult {
-    match error {
-        RequestError::Server { code: INVALID_PARAMS, message } => {
-            rejected(&format!("the server refused the arguments: {message}"))
-        }
-        RequestError::Ended { reason } => {
-            unknown(&format!("it was sent, and the connection ended before it answered: {reason}"))
-        }
-        // `Server` and `Malformed`, and whatever else an answer can be.
-        error => CallResult::said(CallOutcome::Failed, error.to_string()),
-    }
+    result
 }
 
 fn object(arguments: &JsonText) -> Result<Map<String, Value>, CallResult> {
@@ -300,28 +249,4 @@ fn object(arguments: &JsonText) -> Result<Map<String, Value>, CallResult> {
             Err(rejected("the arguments are not a JSON object"))
         }
     }
-}
-
-fn rejected(words: &str) -> CallResult {
-    CallResult::said(CallOutcome::Rejected, words)
-}
-
-fn changed() -> CallResult {
-    rejected("the tool has changed since the call was allowed; it was not called")
-}
-
-fn unknown(words: &str) -> CallResult {
-    CallResult::said(CallOutcome::Unknown, words)
-}
-
-fn cancelled_unsent() -> CallResult {
-    CallResult::said(CallOutcome::Cancelled, "cancelled before it was called")
-}
-
-fn cancelled() -> CallResult {
-    CallResult::said(CallOutcome::Cancelled, "cancelled before it answered")
-}
-
-fn timed_out(within: std::time::Duration) -> CallResult {
-    CallResult::said(CallOutcome::TimedOut, format!("no answer within {} ms", within.as_millis()))
 }

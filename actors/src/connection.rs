@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::catalog::CatalogMsg;
+use crate::protocol::terms;
 use crate::servers::ServersMsg;
 use crate::slot::Letter;
 use crate::tasks::{TaskSet, caught, caught_now};
@@ -285,7 +286,8 @@ async fn connect(
     // Nobody closes this semaphore; if somebody did, everybody would have a place.
     let turn = wiring.servers.connecting.acquire().await;
     let within = place.definition.connect_timeout.unwrap_or(wiring.limits.connect);
-    let connecting = caught(async { place.connector.connect(notices).await });
+    let terms = terms(wiring, place, notices);
+    let connecting = caught(async { place.connector.connect(terms).await });
     // Places are for a burst of starts: a silent server gives its place to the next long before its deadline.
     let keep_place = async {
         sleep(wiring.limits.connect_place).await;

@@ -12,6 +12,7 @@ pub mod connection;
 pub mod durable;
 pub mod hub;
 pub mod phase;
+pub mod protocol;
 pub mod registry;
 pub mod servers;
 pub mod session;

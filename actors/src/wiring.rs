@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
+use pilothouse_adapters::asks::Asks;
 use pilothouse_adapters::clock::Clock;
 use pilothouse_adapters::model::ModelResolver;
 use pilothouse_adapters::server::{Connection, Connector};
@@ -29,6 +30,7 @@ use crate::bus::EventBus;
 use crate::catalog::CatalogMsg;
 use crate::connection::ConnectionMsg;
 use crate::hub::TopicHub;
+use crate::protocol::Spoken;
 use crate::registry::RegistryMsg;
 use crate::servers::{Power, ServersMsg};
 use crate::session::SessionMsg;
@@ -50,6 +52,8 @@ pub struct Materials {
     pub functions: BTreeMap<String, Function>,
     /// The registry before any server has offered anything.
     pub table: Arc<ToolTable>,
+    /// Answers what servers ask.
+    pub asks: Option<Arc<dyn Asks>>,
     /// The servers, with how each is reached.
     pub servers: Vec<(ServerDefinition, Arc<dyn Connector>)>,
 }
@@ -66,6 +70,8 @@ pub struct Wiring {
     pub models: Arc<dyn ModelResolver>,
     /// The embedder's functions, by wire name.
     pub functions: BTreeMap<String, Function>,
+    /// Answers what servers ask.
+    pub asks: Option<Arc<dyn Asks>>,
     /// The runtime's own events.
     pub events: EventBus,
     /// The ledger.
@@ -116,6 +122,7 @@ impl Wiring {
             store: materials.store,
             models: materials.models,
             functions: materials.functions,
+            asks: materials.asks,
         }
     }
 }
@@ -236,6 +243,10 @@ pub struct ServerPlace {
     pub ready: watch::Sender<Option<Arc<Ready>>>,
     /// Places for calls in flight.
     pub permits: Arc<Semaphore>,
+    /// What it spoke last.
+    pub spoken: Spoken,
+    /// Places for its questions that wait for the embedder.
+    pub questions: Arc<Semaphore>,
 }
 
 impl ServerPlace {
@@ -263,6 +274,8 @@ impl ServerPlace {
             phase: watch::Sender::new(phase),
             ready: watch::Sender::new(None),
             permits: Arc::new(Semaphore::new(limits.calls_per_server.max(1))),
+            spoken: Spoken::default(),
+            questions: Arc::new(Semaphore::new(limits.open_questions)),
         }
     }
 
@@ -288,6 +301,7 @@ impl ServerPlace {
         view.protocol = self.ready.borrow().as_ref().map(|ready| ready.protocol.clone());
         // A connector of the embedder that panics has nothing to show.
         view.stderr = caught_now(|| self.connector.stderr()).unwrap_or_default();
+        view.late_answers = caught_now(|| self.connector.late_answers()).unwrap_or_default();
         view.junk_lines = caught_now(|| self.connector.junk_lines()).unwrap_or_default();
         // Not through `read`: looking at a server is no wish for its tools.
         if let Some(listing) =

@@ -4,12 +4,14 @@
 //! |---|---|---|
 //! | [`store::Store`] | what must survive | memory, sled (feature `sled`) |
 //! | [`server::Connector`] | MCP servers | stdio, in-memory pipes (feature `mcp`) |
+//! | [`asks::Asks`] | what servers ask of people | the embedder's |
 //! | [`model::Model`] | models | a scripted one |
 //! | [`tool::Tool`] | the embedder's functions | closures |
 //! | [`clock::Clock`] | the time | the system's, Tokio's |
 
 use std::pin::Pin;
 
+pub mod asks;
 pub mod clock;
 #[cfg(feature = "mcp")]
 pub mod mcp;

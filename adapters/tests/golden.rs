@@ -237,6 +237,10 @@ fn topic_events() -> Vec<TopicEvent> {
     events.extend(held());
     let causes = [Recovery::ProcessRestart, Recovery::SessionRestart];
     events.extend(causes.map(|cause| TopicEvent::Recovered { cause, at }));
+    let structured = Content::Structured(JsonText::parse(r#"{"n":1}"#).unwrap());
+    let result =
+        CallResult { outcome: CallOutcome::Succeeded, content: vec![structured], retry_after_ms: None };
+    events.push(TopicEvent::CallFinished { call: call(1), attempt: Attempt(1), result });
     events
 }
 

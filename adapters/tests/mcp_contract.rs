@@ -7,18 +7,28 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use pilothouse_adapters::asks::AskPort;
 use pilothouse_adapters::mcp::{PipeConnector, StdioConnector};
-use pilothouse_adapters::server::{Connection, Connector, Notice, Page};
+use pilothouse_adapters::server::{
+    Answers, CacheScope, CallAnswer, CallRequest, Connection, Connector, InputRequired, Negotiate, Notice,
+    Notices, Page, Pulse, TaskState, TaskTicket, Terms,
+};
 use pilothouse_messages::call::{CallOutcome, CallResult};
 use pilothouse_messages::error::{ConnectError, RequestError};
 use pilothouse_messages::id::ServerId;
 use pilothouse_messages::limits::Limits;
+use pilothouse_messages::protocol::{Heard, ProtocolStep, Remembered};
 use pilothouse_messages::secret::Secret;
 use pilothouse_messages::server::{ServerDefinition, Transport};
+use pilothouse_rules::protocol::Negotiation;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+#[path = "mcp_contract/generations.rs"]
+mod generations;
+#[path = "mcp_contract/modern.rs"]
+mod modern;
 #[path = "mcp_contract/process.rs"]
 mod process;
 #[path = "mcp_contract/script.rs"]
@@ -75,15 +85,53 @@ fn both(script: &'static str) -> [(&'static str, Box<dyn Connector>); 2] {
     [("pipe", Box::new(inside(script))), ("process", Box::new(outside(script)))]
 }
 
+struct Rule(Negotiation);
+
+impl Negotiate for Rule {
+    fn first(&mut self) -> ProtocolStep {
+        self.0.first()
+    }
+
+    fn heard(&mut self, heard: Heard) -> ProtocolStep {
+        self.0.heard(heard)
+    }
+}
+
+/// Silence to `server/discover` is waited out for this long.
+const DISCOVER: Duration = Duration::from_millis(200);
+
+fn terms_after(notices: Notices, spoken: Remembered) -> Terms {
+    let server = ServerId::new("scripted").unwrap();
+    Terms::new(notices, Box::new(Rule(Negotiation::new(spoken))), DISCOVER, AskPort::refusing(server))
+}
+
+fn terms(notices: Notices) -> Terms {
+    terms_after(notices, Remembered::Nothing)
+}
+
+fn request(tool: &str, arguments: Map<String, Value>) -> CallRequest {
+    CallRequest::new(tool, arguments)
+}
+
+async fn done(
+    calling: impl Future<Output = Result<CallAnswer, RequestError>>,
+) -> Result<CallResult, RequestError> {
+    match calling.await {
+        Ok(CallAnswer::Done(result)) => Ok(result),
+        Ok(other) => panic!("it is not done: {other:?}"),
+        Err(error) => Err(error),
+    }
+}
+
 async fn open(connector: &dyn Connector) -> (Arc<dyn Connection>, mpsc::Receiver<Notice>) {
     let (notices, noticed) = mpsc::channel(1);
-    let connected = timeout(Duration::from_secs(10), connector.connect(notices)).await;
+    let connected = timeout(Duration::from_secs(10), connector.connect(terms(notices))).await;
     (connected.expect("in time").expect("connected"), noticed)
 }
 
 async fn refused(connector: &dyn Connector) -> ConnectError {
     let (notices, _noticed) = mpsc::channel(1);
-    let connected = timeout(Duration::from_secs(10), connector.connect(notices)).await;
+    let connected = timeout(Duration::from_secs(10), connector.connect(terms(notices))).await;
     connected.expect("in time").err().expect("refused")
 }
 
@@ -92,7 +140,7 @@ fn arguments(value: Value) -> Map<String, Value> {
 }
 
 async fn call(link: &dyn Connection, tool: &str, given: Value) -> Result<CallResult, RequestError> {
-    let calling = link.call(tool.to_owned(), arguments(given), Map::new());
+    let calling = done(link.call(request(tool, arguments(given))));
     timeout(Duration::from_secs(5), calling).await.expect("in time")
 }
 
@@ -140,10 +188,12 @@ async fn a_connection_greets_lists_and_calls() {
 
         let first = link.list_page(None).await;
         let tools = first_page().as_array().cloned().unwrap();
-        assert_eq!(first, Ok(Page { tools, next_cursor: Some("second".to_owned()) }), "{over}");
+        let next_cursor = Some("second".to_owned());
+        assert_eq!(first, Ok(Page { tools, next_cursor, ..Page::default() }), "{over}");
         let second = link.list_page(Some("second".to_owned())).await;
         let tools = second_page().as_array().cloned().unwrap();
-        assert_eq!(second, Ok(Page { tools, next_cursor: None }), "{over}");
+        let ttl = Some(Duration::from_secs(60));
+        assert_eq!(second, Ok(Page { tools, next_cursor: None, ttl, cache: CacheScope::Private }), "{over}");
 
         assert_eq!(call(&*link, "echo", json!({"text": "hé"})).await, said(Succeeded, "hé"), "{over}");
         assert_eq!(call(&*link, "fails", json!({})).await, said(Failed, "no"), "{over}");
@@ -151,7 +201,9 @@ async fn a_connection_greets_lists_and_calls() {
         assert_eq!(call(&*link, "nothing", json!({})).await, Err(unknown), "{over}");
 
         let meta = arguments(json!({"pilothouse/idempotency-key": "k"}));
-        let answer = link.call("meta".to_owned(), Map::new(), meta).await;
+        let mut with_meta = request("meta", Map::new());
+        with_meta.meta = meta;
+        let answer = done(link.call(with_meta)).await;
         assert_eq!(answer, said(Succeeded, r#"{"pilothouse/idempotency-key":"k"}"#), "{over}");
     }
 }
@@ -202,12 +254,11 @@ unknown: -32601"#;
 async fn a_call_that_is_dropped_is_cancelled_at_the_server() {
     for (over, connector) in both("plain") {
         let (link, _noticed) = open(&*connector).await;
-        let dropped =
-            timeout(Duration::from_millis(20), link.call("hangs".to_owned(), Map::new(), Map::new())).await;
+        let dropped = timeout(Duration::from_millis(20), link.call(request("hangs", Map::new()))).await;
         assert!(dropped.is_err(), "{over}");
         let start = Instant::now();
-        // `initialize` was request 0, the dropped call request 1.
-        while text(&*link, "cancelled").await != "[1]" {
+        // `server/discover` was request 0, `initialize` request 1, the dropped call request 2.
+        while text(&*link, "cancelled").await != "[2]" {
             assert!(start.elapsed() < Duration::from_secs(2), "{over}: no cancel notice");
         }
     }
@@ -269,7 +320,7 @@ async fn a_connect_that_is_dropped_closes_the_pipe() {
     let left = Arc::new(AtomicBool::new(false));
     let connector = PipeConnector::new(Arc::new(Inside { name: "silent", left: left.clone() }));
     let (notices, _noticed) = mpsc::channel(1);
-    assert!(timeout(Duration::from_millis(20), connector.connect(notices)).await.is_err());
+    assert!(timeout(Duration::from_millis(20), connector.connect(terms(notices))).await.is_err());
     becomes("the server sees the end of its input", || left.load(Ordering::Acquire)).await;
 }
 
@@ -315,7 +366,7 @@ async fn a_server_that_stops_reading_stops_nobody() {
         let start = Instant::now();
         let large = json!({"text": "x".repeat(1 << 20)});
         for _ in 0..3 {
-            let calling = link.call("echo".to_owned(), arguments(large.clone()), Map::new());
+            let calling = link.call(request("echo", arguments(large.clone())));
             assert!(timeout(Duration::from_millis(20), calling).await.is_err(), "{over}");
         }
         let (pending, ()) = tokio::join!(call(&*link, "echo", large), async { link.kill() });
@@ -331,7 +382,7 @@ async fn a_server_that_leaves_the_whole_queue_unread_is_given_up() {
     let (link, _noticed) = open(&inside("plain")).await;
     assert_eq!(text(&*link, "stops reading").await, "not another line");
     let large = arguments(json!({"text": "x".repeat(30 << 20)}));
-    let call = || link.call("echo".to_owned(), large.clone(), Map::new());
+    let call = || done(link.call(request("echo", large.clone())));
     let unread = || ended("stopped reading its input");
     let calls = timeout(Duration::from_secs(5), async { tokio::join!(call(), call(), call()) }).await;
     assert_eq!(calls, Ok((unread(), unread(), unread())));
@@ -417,7 +468,7 @@ async fn what_a_server_says_in_a_failed_handshake_is_bounded() {
         let ConnectError::Handshake { reason } = refused(&*connector).await else {
             panic!("{over}: it was a handshake");
         };
-        assert!(reason.starts_with("its answer to `initialize` is malformed: invalid type"), "{reason}");
+        assert!(reason.starts_with("it speaks MCP \""), "{reason}");
         assert!(reason.len() < 5_000 && !reason.contains(CANARY), "{over}: {reason}");
     }
 }

@@ -36,6 +36,8 @@ pub enum Content {
     Text(String),
     /// Anything else (image, audio, resource), as the JSON that the server sent.
     Other(JsonText),
+    /// The result as data (`structuredContent`), beside the pieces that say the same to a reader.
+    Structured(JsonText),
 }
 
 /// Outcome and content of a call.
@@ -65,9 +67,17 @@ impl CallResult {
     pub fn text(&self) -> String {
         let texts = self.content.iter().filter_map(|piece| match piece {
             Content::Text(text) => Some(text.as_str()),
-            Content::Other(_) => None,
+            Content::Other(_) | Content::Structured(_) => None,
         });
         texts.collect::<Vec<_>>().join("\n")
+    }
+
+    /// The result as data, where the tool gave it.
+    pub fn structured(&self) -> Option<&JsonText> {
+        self.content.iter().find_map(|piece| match piece {
+            Content::Structured(json) => Some(json),
+            Content::Text(_) | Content::Other(_) => None,
+        })
     }
 
     /// Cuts the content to `bytes` in all, at character boundaries, and says so in its last piece.
@@ -75,7 +85,7 @@ impl CallResult {
     pub fn capped(mut self, bytes: usize) -> Self {
         let size = |piece: &Content| match piece {
             Content::Text(text) => text.len(),
-            Content::Other(json) => json.as_str().len(),
+            Content::Other(json) | Content::Structured(json) => json.as_str().len(),
         };
         let total: usize = self.content.iter().map(size).sum();
         if total <= bytes {
@@ -91,8 +101,8 @@ impl CallResult {
                     kept.push(Content::Text(text[..cut].to_owned()));
                     left = 0;
                 }
-                Content::Other(_) if length > left => {}
-                Content::Text(_) | Content::Other(_) => {
+                Content::Other(_) | Content::Structured(_) if length > left => {}
+                Content::Text(_) | Content::Other(_) | Content::Structured(_) => {
                     kept.push(piece);
                     left -= length;
                 }

@@ -20,6 +20,16 @@ pub struct Limits {
     pub connect_place: Duration,
     /// A tool call without progress (60 s).
     pub call: Duration,
+    /// A tool call that goes on telling its progress (10 min); never shorter than without.
+    pub call_with_progress: Duration,
+    /// Questions of one server that wait for the embedder's answer (4); a further one is declined.
+    pub open_questions: usize,
+    /// How long a question waits for an answer (10 min), and how long questions may stop one call's clock in all.
+    pub question: Duration,
+    /// Rounds of questions in one call (10).
+    pub question_rounds: u32,
+    /// How long a legacy or silent server may take to answer `server/discover` (10 s), at most a third of `connect`.
+    pub discover: Duration,
     /// Calls in flight to one server (32); outside a turn a further one is refused as busy.
     pub calls_per_server: usize,
     /// Calls in flight of one topic (16); a further one waits.
@@ -101,6 +111,9 @@ impl Limits {
             &mut self.connect,
             &mut self.connect_place,
             &mut self.call,
+            &mut self.call_with_progress,
+            &mut self.question,
+            &mut self.discover,
             &mut self.backoff_first,
             &mut self.backoff_max,
             &mut self.listing,
@@ -133,6 +146,11 @@ impl Default for Limits {
             connects_at_once: 8,
             connect_place: Duration::from_secs(1),
             call: Duration::from_secs(60),
+            call_with_progress: Duration::from_secs(600),
+            open_questions: 4,
+            question: Duration::from_secs(600),
+            question_rounds: 10,
+            discover: Duration::from_secs(10),
             calls_per_server: 32,
             calls_per_topic: 16,
             calls_per_reply: 64,

@@ -159,6 +159,8 @@ pub struct ServerView {
     pub stderr: Vec<String>,
     /// Lines on its output that were no messages and were skipped.
     pub junk_lines: u64,
+    /// Answers that came when nobody waited for them any more.
+    pub late_answers: u64,
 }
 
 impl ServerView {
@@ -178,6 +180,7 @@ impl ServerView {
             tools: 0,
             stderr: Vec::new(),
             junk_lines: 0,
+            late_answers: 0,
         }
     }
 }

@@ -11,6 +11,8 @@ mod decider;
 pub mod gate;
 pub mod listing;
 pub mod name;
+pub mod output;
+pub mod protocol;
 pub mod registry;
 pub mod restart;
 pub mod surface;

@@ -23,6 +23,8 @@ pub struct Pages {
     listed: ListedTools,
     names: BTreeSet<String>,
     cursors: BTreeSet<String>,
+    /// Whether the page that comes was asked for by an empty cursor.
+    by_empty_cursor: bool,
     pages: usize,
     bytes: usize,
 }
@@ -32,7 +34,8 @@ pub struct Pages {
 pub enum PageStep {
     /// Another page, at this cursor.
     ///
-    /// It may be the empty string: to us a cursor is opaque (MCP 2025-11-25, "Pagination").
+    /// It may be the empty string: to us a cursor is opaque (MCP 2025-11-25, "Pagination"). That one is followed once:
+    /// some servers write it on their last page, and answer it with their first.
     More(String),
     /// The listing is complete.
     Done,
@@ -76,6 +79,7 @@ impl Pages {
             listed: ListedTools::default(),
             names: BTreeSet::new(),
             cursors: BTreeSet::new(),
+            by_empty_cursor: false,
             pages: 0,
             bytes: 0,
         }
@@ -87,6 +91,9 @@ impl Pages {
     /// A bound is broken, or the cursor was there before: the listing fails whole.
     pub fn take(&mut self, tools: Vec<Value>, next: Option<String>) -> Result<PageStep, PagingError> {
         self.count_page(next.as_deref())?;
+        if self.by_empty_cursor && tools.iter().all(|tool| self.knows(tool)) {
+            return Ok(PageStep::Done);
+        }
         for tool in tools {
             self.count_tool(&tool)?;
             self.judge(tool);
@@ -94,8 +101,11 @@ impl Pages {
         let Some(cursor) = next else {
             return Ok(PageStep::Done);
         };
+        self.by_empty_cursor = cursor.is_empty();
         if self.cursors.insert(cursor.clone()) {
             Ok(PageStep::More(cursor))
+        } else if cursor.is_empty() {
+            Ok(PageStep::Done)
         } else {
             let cursor = cursor.chars().take(64).collect();
             Err(PagingError::RepeatedCursor { cursor })
@@ -105,6 +115,10 @@ impl Pages {
     /// What the pages amount to.
     pub fn into_listed(self) -> ListedTools {
         self.listed
+    }
+
+    fn knows(&self, tool: &Value) -> bool {
+        tool.get("name").and_then(Value::as_str).is_some_and(|name| self.names.contains(name))
     }
 
     /// A page that promises one too many fails before that one is fetched.

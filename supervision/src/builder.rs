@@ -12,6 +12,7 @@ use pilothouse_actors::registry::{RegistryMsg, builtins};
 use pilothouse_actors::slot::Letter;
 use pilothouse_actors::topics::TopicsMsg;
 use pilothouse_actors::wiring::{Materials, Wiring};
+use pilothouse_adapters::asks::Asks;
 use pilothouse_adapters::clock::{Clock, SystemClock};
 use pilothouse_adapters::model::{Model, ModelResolver};
 use pilothouse_adapters::store::memory::MemoryStore;
@@ -41,6 +42,7 @@ pub struct Builder {
     functions: Vec<Function>,
     models: BTreeMap<String, Arc<dyn Model>>,
     resolver: Option<Arc<dyn ModelResolver>>,
+    asks: Option<Arc<dyn Asks>>,
     limits: Limits,
     clock: Option<Arc<dyn Clock>>,
     seed: u64,
@@ -108,6 +110,13 @@ impl Builder {
         self
     }
 
+    /// Answers what servers ask: roots, sampling, elicitation. Only what it answers is declared to them; without it
+    /// everything is politely refused.
+    pub fn asks(mut self, asks: impl Asks) -> Self {
+        self.asks = Some(Arc::new(asks));
+        self
+    }
+
     /// Sets every bound.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -163,6 +172,7 @@ impl Builder {
             models: Arc::new(NamedModels(self.models, self.resolver)),
             functions,
             table,
+            asks: self.asks,
             servers,
         }));
         let root = RootArgs { wiring: wiring.clone(), seed: self.seed };

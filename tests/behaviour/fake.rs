@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use pilothouse::call::{CallOutcome, CallResult};
 use pilothouse::error::{ConnectError, RequestError};
-use pilothouse::mcp::{Connection, Connector, Notices, Page};
-use serde_json::{Map, Value, json};
+use pilothouse::mcp::{CallAnswer, CallRequest, Connection, Connector, Page, Terms};
+use serde_json::{Value, json};
 use tokio::time::sleep;
 
 type Answer<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -95,7 +95,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Connector for Fake {
-    fn connect(&self, _notices: Notices) -> Answer<'_, Result<Arc<dyn Connection>, ConnectError>> {
+    fn connect(&self, _terms: Terms) -> Answer<'_, Result<Arc<dyn Connection>, ConnectError>> {
         Box::pin(async {
             self.0.connects.fetch_add(1, Ordering::Relaxed);
             match self.mood() {
@@ -130,7 +130,7 @@ impl Connection for Open {
             match self.0.mood() {
                 Mood::Garbled => Err(RequestError::Malformed { reason: "gibberish".to_owned() }),
                 Mood::Well | Mood::Missing | Mood::Dying | Mood::Clinging | Mood::Panicking => {
-                    Ok(Page { tools: lock(&self.0.0.tools).clone(), next_cursor: None })
+                    Ok(Page { tools: lock(&self.0.0.tools).clone(), ..Page::default() })
                 }
             }
         })
@@ -140,18 +140,14 @@ impl Connection for Open {
         Box::pin(async { Ok(()) })
     }
 
-    fn call(
-        &self,
-        tool: String,
-        _arguments: Map<String, Value>,
-        _meta: Map<String, Value>,
-    ) -> Answer<'_, Result<CallResult, RequestError>> {
+    fn call(&self, request: CallRequest) -> Answer<'_, Result<CallAnswer, RequestError>> {
         Box::pin(async move {
             self.0.0.calls.fetch_add(1, Ordering::Relaxed);
             match self.0.mood() {
                 Mood::Clinging => std::future::pending().await,
                 Mood::Well | Mood::Missing | Mood::Dying | Mood::Garbled | Mood::Panicking => {
-                    Ok(CallResult::said(CallOutcome::Succeeded, format!("{tool} did it")))
+                    let words = format!("{} did it", request.tool);
+                    Ok(CallAnswer::Done(CallResult::said(CallOutcome::Succeeded, words)))
                 }
             }
         })

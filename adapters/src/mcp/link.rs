@@ -1,35 +1,38 @@
-//! One open connection: the handshake, then requests, each raced against the connection's end.
+//! One open connection: the greeting, then requests under the rules that were agreed on.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use pilothouse_messages::call::CallResult;
+use pilothouse_messages::call::{CallOutcome, CallResult};
 use pilothouse_messages::error::{ConnectError, RequestError};
+use pilothouse_messages::protocol::Era;
 use rmcp::RoleClient;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, CancelledNotificationParam, ClientCapabilities, ClientConfig,
-    ClientRequest, Implementation, ListToolsRequest, MetaObject, PaginatedRequestParams, PingRequest,
-    ProtocolVersion, RequestId, RequestMetaObject, ServerResult,
+    CallToolRequest, CallToolRequestParams, CancelTaskParams, CancelTaskRequest, ClientRequest,
+    CustomRequest, DiscoverRequest, DiscoverRequestParams, GetTaskParams, GetTaskRequest, ListToolsRequest,
+    PaginatedRequestParams, PingRequest, ProtocolVersion, ServerCapabilities, ServerPeerInfo,
+    UpdateTaskParams, UpdateTaskRequest,
 };
-use rmcp::service::{
-    ClientCacheConfig, ClientInitializeError, ClientLifecycleMode, PeerRequestOptions, RunningService,
-    ServiceError, serve_client_with_lifecycle_and_ct,
-};
-use serde_json::{Map, Value};
+use rmcp::service::{ClientCacheConfig, RunningService, serve_directly_with_ct};
+use serde_json::{Map, Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::runtime::Handle;
 
 use super::body::Body;
+use super::greet::{Greeted, greet};
+use super::host::Host;
 use super::life::Life;
+use super::listen::listen;
 use super::outbox::Outbox;
-use super::reply;
+use super::reply::{self, TaskTold};
+use super::requests::{Passenger, Requests};
 use super::wire::{Wire, WireEnds};
 use crate::BoxFuture;
-use crate::server::{Connection, Page};
+use crate::server::{CallAnswer, CallRequest, Connection, Page, TaskState, Terms};
 
-/// The versions with an `initialize` handshake whose rules are kept here.
-const UNDERSTOOD: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+/// Tools that are remembered to run as tasks only; a listing has no more tools.
+const TASK_ONLY_MAX: usize = 10_000;
 
 /// The server's streams, seen from here.
 pub(super) struct Streams {
@@ -41,30 +44,34 @@ pub(super) struct Streams {
 
 /// One open connection. Dropping it kills what it is made of.
 pub(super) struct Link {
-    // Dropped first: what rmcp still does is harmless once the body is gone, but not needed.
-    service: RunningService<RoleClient, ClientConfig>,
-    protocol: String,
-    lists_tools: bool,
+    /// Held: dropping it ends rmcp's loop. First, since what that still does is not needed once the body is gone.
+    _service: RunningService<RoleClient, Host>,
+    requests: Requests,
+    greeted: Greeted,
+    /// Raw names of tools that run as tasks only, as far as they were listed.
+    task_only: Mutex<BTreeSet<String>>,
     outbox: Outbox,
     life: Arc<Life>,
     body: Body,
-    /// For the cancel notice of a request that is dropped wherever its owner happens to be.
-    runtime: Handle,
 }
 
 impl Link {
-    /// Does the handshake. Dropping the future drops `body`, and with it the server.
+    /// Does the greeting. Dropping the future drops `body`, and with it the server.
     pub(super) fn open(
         streams: Streams,
         ends: WireEnds,
         body: Body,
+        terms: Terms,
     ) -> impl Future<Output = Result<Self, ConnectError>> + Send {
         let (life, junk) = (ends.life.clone(), ends.junk.clone());
         let junk_before = junk.load(Ordering::Relaxed);
         let outbox = Outbox::open(streams.input, life.clone());
+        let host =
+            Host { asks: terms.asks.clone(), flights: ends.flights.clone(), notices: terms.notices.clone() };
         let wire = Wire::new(streams.output, outbox.clone(), ends);
         async move {
-            Self::greet(wire, outbox, life, body).await.map_err(|mut reason| {
+            Self::greet(wire, host, outbox, body, terms).await.map_err(|mut reason| {
+                reason = life.words().reason(reason);
                 // What writes text and no messages was often started the wrong way.
                 let skipped = junk.load(Ordering::Relaxed).saturating_sub(junk_before);
                 if skipped > 0 {
@@ -75,166 +82,158 @@ impl Link {
         }
     }
 
-    async fn greet(wire: Wire, outbox: Outbox, life: Arc<Life>, body: Body) -> Result<Self, String> {
-        let mode = ClientLifecycleMode::Initialize;
-        let greeting = Box::pin(serve_client_with_lifecycle_and_ct(config(), wire, mode, life.token()));
-        let service = tokio::select! {
-            biased;
-            greeted = greeting => match greeted {
-                Ok(service) => service,
-                Err(error) => return Err(refusal(&life, error).await),
-            },
-            reason = life.ended() => return Err(reason),
-        };
+    async fn greet(wire: Wire, host: Host, outbox: Outbox, body: Body, terms: Terms) -> Result<Self, String> {
+        let (life, flights) = (wire.life().clone(), host.flights.clone());
+        let service = serve_directly_with_ct::<RoleClient, _, _, _, _>(host, wire, None, life.token());
+        let requests = Requests::new(service.peer().clone(), life.clone(), flights);
+        let greeted = greet(&requests, terms.protocol, terms.discover, terms.asks.kinds()).await?;
         // A list kept by rmcp would go on answering for a server that is dead.
         service.peer().set_response_cache_config(ClientCacheConfig::disabled()).await;
-        let Some(peer) = service.peer().peer_info() else {
-            return Err("it said nothing about itself".to_owned());
-        };
-        let protocol = peer.protocol_version.as_str().to_owned();
-        if !UNDERSTOOD.contains(&protocol.as_str()) {
-            let understood = UNDERSTOOD.join(", ");
-            let spoken = life.words().reason(protocol);
-            return Err(format!("it speaks MCP {spoken:?}, understood are {understood}"));
-        }
-        let lists_tools = peer.capabilities.tools.is_some();
-        Ok(Self { service, protocol, lists_tools, outbox, life, body, runtime: Handle::current() })
-    }
-
-    /// Sends a request and takes the result out of its answer.
-    async fn request(
-        &self,
-        request: ClientRequest,
-        meta: Map<String, Value>,
-    ) -> Result<Map<String, Value>, RequestError> {
-        tokio::select! {
-            // An answer that came before the end is an answer.
-            biased;
-            answer = self.exchange(request, meta) => {
-                answer.and_then(reply::result).map_err(|error| self.life.words().request_error(error))
+        match greeted.era {
+            Era::Legacy => {}
+            Era::Modern => {
+                // It decides how rmcp reads a cancel notice of the server: as the end of a subscription.
+                service.peer().set_peer_info(peer_info(&greeted));
+                if tells_changed_tools(&greeted.capabilities) {
+                    tokio::spawn(listen(requests.clone(), terms.notices));
+                }
             }
-            reason = self.life.ended() => Err(RequestError::Ended { reason }),
         }
+        Ok(Self { _service: service, requests, greeted, task_only: Mutex::default(), outbox, life, body })
     }
 
-    async fn exchange(
-        &self,
-        request: ClientRequest,
-        meta: Map<String, Value>,
-    ) -> Result<Value, RequestError> {
-        let options = PeerRequestOptions::no_options().with_meta(RequestMetaObject(MetaObject(meta)));
-        let sent = self.service.peer().send_request_with_option(request, options).await;
-        let handle = match sent {
-            Ok(handle) => handle,
-            Err(error) => return Err(self.failure(error).await),
-        };
-        let mut abandoned = Abandoned { link: self, id: Some(handle.id.clone()) };
-        let answer = handle.await_response().await;
-        abandoned.id = None;
-        match answer {
-            Ok(ServerResult::CustomResult(answer)) => Ok(answer.0),
-            Ok(_) => Err(RequestError::Malformed { reason: "it is no answer to this request".to_owned() }),
-            Err(error) => Err(self.failure(error).await),
-        }
+    async fn request(&self, request: ClientRequest) -> Result<Map<String, Value>, RequestError> {
+        self.requests.result(request, Map::new(), None).await
     }
 
-    async fn failure(&self, error: ServiceError) -> RequestError {
-        match error {
-            ServiceError::McpError(error) => {
-                RequestError::Server { code: error.code.0.into(), message: error.message.into_owned() }
+    /// Whether it runs calls of tools as tasks when it is asked to (MCP 2025-11-25, "Tasks").
+    fn runs_tasks(&self) -> bool {
+        let tasks = self.greeted.capabilities.get("tasks");
+        tasks.and_then(|tasks| tasks.pointer("/requests/tools/call")).is_some()
+    }
+
+    fn is_task_only(&self, tool: &str) -> bool {
+        self.task_only.lock().unwrap_or_else(PoisonError::into_inner).contains(tool)
+    }
+
+    fn note_task_only(&self, page: &Page) {
+        let mut known = self.task_only.lock().unwrap_or_else(PoisonError::into_inner);
+        for name in reply::task_only(page) {
+            if known.len() < TASK_ONLY_MAX {
+                known.insert(name);
             }
-            // The reason follows within `SETTLE`, or within the grace of a polite end.
-            ServiceError::TransportClosed => RequestError::Ended { reason: self.life.ended().await },
-            ServiceError::TransportSend(_) => {
-                let reason = self.life.reason().unwrap_or_else(|| "its input is closed".to_owned());
-                RequestError::Ended { reason }
+        }
+    }
+
+    async fn call_once(&self, request: CallRequest) -> Result<CallAnswer, RequestError> {
+        let as_task = match (self.greeted.era, self.is_task_only(&request.tool)) {
+            // A modern server decides by itself.
+            (Era::Modern, _) | (Era::Legacy, false) => false,
+            (Era::Legacy, true) if self.runs_tasks() => true,
+            (Era::Legacy, true) => {
+                let words = "the tool runs as a task only, and this server's protocol version has no tasks; it was not called";
+                return Ok(CallAnswer::Done(CallResult::said(CallOutcome::Rejected, words)));
             }
-            // It may hold a whole answer.
-            other => RequestError::Malformed { reason: self.life.words().reason(other) },
-        }
-    }
-}
-
-/// Tells the server that nobody waits for an answer any more, unless it came.
-struct Abandoned<'a> {
-    link: &'a Link,
-    id: Option<RequestId>,
-}
-
-impl Drop for Abandoned<'_> {
-    fn drop(&mut self) {
-        let Some(id) = self.id.take() else {
-            return;
         };
-        if self.link.life.is_over() {
-            return;
+        let passenger = Passenger { pulse: request.pulse, origin: request.origin };
+        let call = if as_task {
+            let params = json!({"name": request.tool, "arguments": request.arguments, "task": {}});
+            ClientRequest::CustomRequest(CustomRequest::new("tools/call", Some(params)))
+        } else {
+            let mut params = CallToolRequestParams::new(request.tool).with_arguments(request.arguments);
+            if let Some(answers) = request.answers {
+                params.input_responses = Some(answers.responses.into_iter().collect());
+                params.request_state = answers.state;
+            }
+            ClientRequest::CallToolRequest(CallToolRequest::new(params))
+        };
+        reply::call_answer(self.requests.result(call, request.meta, Some(passenger)).await?)
+    }
+
+    async fn task_state(&self, id: String) -> Result<TaskState, RequestError> {
+        let asked = ClientRequest::GetTaskRequest(GetTaskRequest::new(GetTaskParams::new(id.clone())));
+        match reply::task_told(self.request(asked).await?)? {
+            TaskTold::State(state) => Ok(state),
+            TaskTold::Over => {
+                let fetch = CustomRequest::new("tasks/result", Some(json!({"taskId": id})));
+                let result = self.request(ClientRequest::CustomRequest(fetch)).await?;
+                reply::called(result).map(TaskState::Done)
+            }
         }
-        let peer = self.link.service.peer().clone();
-        // Through rmcp, so that it forgets the request too. Fails only if the connection ends meanwhile.
-        self.link.runtime.spawn(async move {
-            let notice = CancelledNotificationParam::new(Some(id), Some("no longer needed".to_owned()));
-            let _ = peer.notify_cancelled(notice).await;
-        });
     }
 }
 
-/// What we are to a server: nothing is declared that nobody here would answer.
-fn config() -> ClientConfig {
-    let client = Implementation::new("pilothouse", env!("CARGO_PKG_VERSION"));
-    ClientConfig::new(ClientCapabilities::default(), client)
-        .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+fn tells_changed_tools(capabilities: &Map<String, Value>) -> bool {
+    capabilities.get("tools").and_then(|tools| tools.get("listChanged")).is_some_and(|tells| tells == true)
 }
 
-async fn refusal(life: &Life, error: ClientInitializeError) -> String {
-    match error {
-        // The end of the connection knows more; it follows within `SETTLE`.
-        ClientInitializeError::ConnectionClosed(_)
-        | ClientInitializeError::TransportError { .. }
-        | ClientInitializeError::Cancelled => life.ended().await,
-        ClientInitializeError::JsonRpcError(error) => {
-            let said = format_args!("the server answered error {}: {}", error.code.0, error.message);
-            life.words().reason(said)
-        }
-        other => life.words().reason(format_args!("its answer to `initialize` makes no sense: {other}")),
+fn peer_info(greeted: &Greeted) -> ServerPeerInfo {
+    let version = serde_json::from_value(json!(greeted.version)).unwrap_or(ProtocolVersion::V_2026_07_28);
+    // Nothing that is asked of it here is looked up there.
+    ServerPeerInfo::new(version, ServerCapabilities::default())
+}
+
+/// Any answer shows that somebody answers.
+fn answered<T>(answer: Result<T, RequestError>) -> Result<(), RequestError> {
+    match answer {
+        Ok(_) | Err(RequestError::Server { .. } | RequestError::Malformed { .. }) => Ok(()),
+        Err(error) => Err(error),
     }
 }
 
 impl Connection for Link {
     fn protocol(&self) -> String {
-        self.protocol.clone()
+        self.greeted.version.clone()
     }
 
     fn list_page(&self, cursor: Option<String>) -> BoxFuture<'_, Result<Page, RequestError>> {
         Box::pin(async move {
-            if !self.lists_tools {
+            if !self.greeted.capabilities.contains_key("tools") {
                 return Ok(Page::default());
             }
             let params = cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
             let request = ListToolsRequest { params, ..Default::default() };
-            reply::page(self.request(ClientRequest::ListToolsRequest(request), Map::new()).await?)
+            let page = reply::page(self.request(ClientRequest::ListToolsRequest(request)).await?)?;
+            self.note_task_only(&page);
+            Ok(page)
         })
     }
 
     fn probe(&self) -> BoxFuture<'_, Result<(), RequestError>> {
         Box::pin(async move {
-            let ping = ClientRequest::PingRequest(PingRequest::default());
-            match self.request(ping, Map::new()).await {
-                Ok(_) | Err(RequestError::Server { .. } | RequestError::Malformed { .. }) => Ok(()),
-                Err(error) => Err(error),
-            }
+            answered(match self.greeted.era {
+                Era::Legacy => self.request(ClientRequest::PingRequest(PingRequest::default())).await,
+                Era::Modern => {
+                    let discover = DiscoverRequest::new(DiscoverRequestParams {});
+                    self.request(ClientRequest::DiscoverRequest(discover)).await
+                }
+            })
         })
     }
 
-    fn call(
+    fn call(&self, request: CallRequest) -> BoxFuture<'_, Result<CallAnswer, RequestError>> {
+        Box::pin(self.call_once(request))
+    }
+
+    fn task(&self, id: String) -> BoxFuture<'_, Result<TaskState, RequestError>> {
+        Box::pin(self.task_state(id))
+    }
+
+    fn answer_task(
         &self,
-        tool: String,
-        arguments: Map<String, Value>,
-        meta: Map<String, Value>,
-    ) -> BoxFuture<'_, Result<CallResult, RequestError>> {
+        id: String,
+        responses: Map<String, Value>,
+    ) -> BoxFuture<'_, Result<(), RequestError>> {
         Box::pin(async move {
-            let params = CallToolRequestParams::new(tool).with_arguments(arguments);
-            let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-            reply::called(self.request(request, meta).await?)
+            let params = UpdateTaskParams::new(id, responses.into_iter().collect());
+            self.request(ClientRequest::UpdateTaskRequest(UpdateTaskRequest::new(params))).await.map(drop)
+        })
+    }
+
+    fn cancel_task(&self, id: String) -> BoxFuture<'_, Result<(), RequestError>> {
+        Box::pin(async move {
+            let request = CancelTaskRequest::new(CancelTaskParams::new(id));
+            self.request(ClientRequest::CancelTaskRequest(request)).await.map(drop)
         })
     }
 

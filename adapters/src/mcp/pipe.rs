@@ -9,12 +9,13 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
 use super::body::Body;
+use super::flights::Flights;
 use super::life::Life;
 use super::link::{Link, Streams};
 use super::wire::WireEnds;
 use super::words::Words;
 use crate::BoxFuture;
-use crate::server::{Connection, Connector, Notices};
+use crate::server::{Connection, Connector, Terms};
 
 /// A server inside this process: newline-delimited JSON-RPC over a pair of pipes.
 ///
@@ -29,31 +30,37 @@ pub trait InMemoryServer: Send + Sync + 'static {
 pub struct PipeConnector {
     peer: Arc<dyn InMemoryServer>,
     junk: Arc<AtomicU64>,
+    late: Arc<AtomicU64>,
 }
 
 impl PipeConnector {
     /// A connector for this server.
     pub fn new(peer: Arc<dyn InMemoryServer>) -> Self {
-        Self { peer, junk: Arc::default() }
+        Self { peer, junk: Arc::default(), late: Arc::default() }
     }
 
-    async fn open(&self, notices: Notices) -> Result<Arc<dyn Connection>, ConnectError> {
+    async fn open(&self, terms: Terms) -> Result<Arc<dyn Connection>, ConnectError> {
         let Ok((output, input)) = catch_unwind(AssertUnwindSafe(|| self.peer.open())) else {
             let reason = "the in-memory server panicked as it was opened".to_owned();
             return Err(ConnectError::Handshake { reason });
         };
         let (life, output_over) = (Arc::new(Life::new(Words::default())), CancellationToken::new());
         let body = Body::of_pipe(life.clone(), output_over.clone());
-        let ends =
-            WireEnds { notices, life, junk: self.junk.clone(), output_over: Some(output_over.drop_guard()) };
-        let link = Link::open(Streams { output, input }, ends, body).await?;
+        let ends = WireEnds {
+            notices: terms.notices.clone(),
+            life,
+            junk: self.junk.clone(),
+            flights: Arc::new(Flights::new(self.late.clone())),
+            output_over: Some(output_over.drop_guard()),
+        };
+        let link = Link::open(Streams { output, input }, ends, body, terms).await?;
         Ok(Arc::new(link))
     }
 }
 
 impl Connector for PipeConnector {
-    fn connect(&self, notices: Notices) -> BoxFuture<'_, Result<Arc<dyn Connection>, ConnectError>> {
-        Box::pin(self.open(notices))
+    fn connect(&self, terms: Terms) -> BoxFuture<'_, Result<Arc<dyn Connection>, ConnectError>> {
+        Box::pin(self.open(terms))
     }
 
     fn stderr(&self) -> Vec<String> {
@@ -62,5 +69,9 @@ impl Connector for PipeConnector {
 
     fn junk_lines(&self) -> u64 {
         self.junk.load(Ordering::Relaxed)
+    }
+
+    fn late_answers(&self) -> u64 {
+        self.late.load(Ordering::Relaxed)
     }
 }

@@ -9,6 +9,7 @@ use pilothouse_messages::server::{ServerDefinition, Transport};
 use tokio_util::sync::CancellationToken;
 
 use super::body::Body;
+use super::flights::Flights;
 use super::life::Life;
 use super::link::{Link, Streams};
 use super::spawn::Program;
@@ -16,7 +17,7 @@ use super::stderr::{StderrLog, StderrRing};
 use super::wire::WireEnds;
 use super::words::Words;
 use crate::BoxFuture;
-use crate::server::{Connection, Connector, Notices};
+use crate::server::{Connection, Connector, Terms};
 
 /// Starts a child process for each connection and speaks MCP on its standard streams.
 ///
@@ -27,6 +28,7 @@ pub struct StdioConnector {
     program: Result<Program, ConnectError>,
     ring: StderrRing,
     junk: Arc<AtomicU64>,
+    late: Arc<AtomicU64>,
     words: Words,
 }
 
@@ -52,10 +54,10 @@ impl StdioConnector {
             }),
         };
         let (ring, words) = (StderrRing::new(limits.stderr_lines), Words::of(definition));
-        Self { program, ring, junk: Arc::default(), words }
+        Self { program, ring, junk: Arc::default(), late: Arc::default(), words }
     }
 
-    async fn open(&self, notices: Notices) -> Result<Arc<dyn Connection>, ConnectError> {
+    async fn open(&self, terms: Terms) -> Result<Arc<dyn Connection>, ConnectError> {
         let mut leader = self.program.as_ref().map_err(Clone::clone)?.start().await?;
         let child = leader.child();
         let (Some(input), Some(output), Some(stderr)) =
@@ -67,17 +69,23 @@ impl StdioConnector {
         let log = StderrLog::new(self.ring.clone(), self.words.clone());
         let drained = tokio::spawn(log.clone().drain(stderr));
         let body = Body::of_process(leader, life.clone(), output_over.clone(), (log, drained));
-        let ends =
-            WireEnds { notices, life, junk: self.junk.clone(), output_over: Some(output_over.drop_guard()) };
+        let ends = WireEnds {
+            notices: terms.notices.clone(),
+            life,
+            junk: self.junk.clone(),
+            flights: Arc::new(Flights::new(self.late.clone())),
+            output_over: Some(output_over.drop_guard()),
+        };
         let link =
-            Link::open(Streams { output: Box::new(output), input: Box::new(input) }, ends, body).await?;
+            Link::open(Streams { output: Box::new(output), input: Box::new(input) }, ends, body, terms)
+                .await?;
         Ok(Arc::new(link))
     }
 }
 
 impl Connector for StdioConnector {
-    fn connect(&self, notices: Notices) -> BoxFuture<'_, Result<Arc<dyn Connection>, ConnectError>> {
-        Box::pin(async { self.open(notices).await.map_err(|error| self.words.connect_error(error)) })
+    fn connect(&self, terms: Terms) -> BoxFuture<'_, Result<Arc<dyn Connection>, ConnectError>> {
+        Box::pin(async { self.open(terms).await.map_err(|error| self.words.connect_error(error)) })
     }
 
     fn stderr(&self) -> Vec<String> {
@@ -86,5 +94,9 @@ impl Connector for StdioConnector {
 
     fn junk_lines(&self) -> u64 {
         self.junk.load(Ordering::Relaxed)
+    }
+
+    fn late_answers(&self) -> u64 {
+        self.late.load(Ordering::Relaxed)
     }
 }

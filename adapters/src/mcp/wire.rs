@@ -2,10 +2,10 @@
 //!
 //! | line | goes to |
 //! |---|---|
-//! | the answer to `initialize` | rmcp, typed |
-//! | any later answer or error | rmcp, as the plain JSON that came |
+//! | an answer or an error | rmcp, as the plain JSON that came; one that nobody waits for any more is counted |
 //! | a request of the server | rmcp, which answers it; a malformed one is refused here |
 //! | `notifications/tools/list_changed` | the connection's notices |
+//! | `notifications/progress` | the call that it belongs to |
 //! | `notifications/cancelled` | rmcp |
 //! | any other notification | nobody |
 //! | anything else | counted as junk |
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rmcp::RoleClient;
-use rmcp::model::{CustomResult, InitializeResult, JsonRpcMessage, RequestId, ServerResult};
+use rmcp::model::{CustomResult, JsonRpcMessage, RequestId, ServerResult};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::{Map, Value, json};
@@ -25,6 +25,7 @@ use tokio::io::AsyncRead;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio_util::sync::DropGuard;
 
+use super::flights::Flights;
 use super::life::Life;
 use super::lines::{LINE_BYTES_MAX, Line, LineReader};
 use super::outbox::Outbox;
@@ -39,6 +40,8 @@ pub(super) struct WireEnds {
     pub(super) life: Arc<Life>,
     /// Counts lines that are no messages.
     pub(super) junk: Arc<AtomicU64>,
+    /// The calls that are under way.
+    pub(super) flights: Arc<Flights>,
     /// Fires when it is taken or dropped: the output has ended, or nobody reads it any more.
     pub(super) output_over: Option<DropGuard>,
 }
@@ -53,15 +56,18 @@ pub(super) struct Wire {
     parsing: Option<JoinHandle<Parsed>>,
     /// The rest of a batch.
     waiting: VecDeque<Message>,
-    /// Whether the answer to `initialize` is still to come.
-    greeting: bool,
 }
 
 impl Wire {
     /// A wire that reads `output` and writes to `outbox`.
     pub(super) fn new(output: Box<dyn AsyncRead + Send + Unpin>, outbox: Outbox, ends: WireEnds) -> Self {
         let lines = LineReader::new(output, LINE_BYTES_MAX);
-        Self { lines, outbox, ends, parsing: None, waiting: VecDeque::new(), greeting: true }
+        Self { lines, outbox, ends, parsing: None, waiting: VecDeque::new() }
+    }
+
+    /// The connection.
+    pub(super) fn life(&self) -> &Arc<Life> {
+        &self.ends.life
     }
 
     fn junk(&self, things: u64) {
@@ -128,11 +134,15 @@ impl Wire {
                 let _ = self.ends.notices.try_send(Notice::ToolsChanged);
                 None
             }
+            (Some("notifications/progress"), None) => {
+                self.ends.flights.progress(message.get("params").unwrap_or(&Value::Null));
+                None
+            }
             (Some("notifications/cancelled"), None) => typed(message, size),
             (Some(_), None) => None,
             (Some(_), Some(id)) => self.take_request(id, message, size),
             (None, id) if message.contains_key("result") || message.contains_key("error") => {
-                if self.greeting { self.take_greeting(message, size) } else { self.take_reply(id, message) }
+                self.take_reply(id, message)
             }
             (None, _) => {
                 self.junk(1);
@@ -163,36 +173,13 @@ impl Wire {
         message: Map<String, Value>,
     ) -> Option<RxJsonRpcMessage<RoleClient>> {
         match id.map(serde_json::from_value::<RequestId>) {
+            Some(Ok(id)) if self.ends.flights.is_late(&id) => None,
             Some(Ok(id)) => {
                 let whole = CustomResult(Value::Object(message));
                 Some(JsonRpcMessage::response(ServerResult::CustomResult(whole), id))
             }
             Some(Err(_)) | None => {
                 self.junk(1);
-                None
-            }
-        }
-    }
-
-    fn take_greeting(
-        &mut self,
-        mut message: Map<String, Value>,
-        size: Size,
-    ) -> Option<RxJsonRpcMessage<RoleClient>> {
-        self.greeting = false;
-        let read = match message.remove("result") {
-            Some(result) => serde_json::from_value::<InitializeResult>(result).and_then(|result| {
-                let id = message.remove("id").unwrap_or_default();
-                let id = serde_json::from_value::<RequestId>(id)?;
-                Ok(JsonRpcMessage::response(ServerResult::InitializeResult(result), id))
-            }),
-            None => typed(message, size)
-                .ok_or_else(|| serde::de::Error::custom("it is no error that can be read")),
-        };
-        match read {
-            Ok(message) => Some(message),
-            Err(error) => {
-                self.ends.life.end(format!("its answer to `initialize` is malformed: {error}"));
                 None
             }
         }

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use super::script::{KEY, SCRIPT};
 use super::{
     becomes, call, child, definition, ended, is_gone, open, outside, pid, prepared, refused, runs_no_more,
-    text,
+    terms, text,
 };
 
 #[tokio::test]
@@ -59,7 +59,7 @@ async fn a_connect_that_is_dropped_leaves_no_process() {
     let file = directory.path().join("pid");
     let connector = outside(&format!("silent {}", file.display()));
     let (notices, _noticed) = mpsc::channel(1);
-    let connecting = connector.connect(notices);
+    let connecting = connector.connect(terms(notices));
     let started =
         becomes("the server has started", || std::fs::read_to_string(&file).is_ok_and(|pid| !pid.is_empty()));
     tokio::select! {
@@ -99,12 +99,15 @@ impl Grandchild {
     }
 }
 
-/// A shell that greets as a server and goes on with these commands.
+/// A shell that greets as a legacy server and goes on with these commands.
 fn shell(commands: &str) -> StdioConnector {
-    let greeting = json!({"jsonrpc": "2.0", "id": 0, "result": {
+    let error = json!({"code": -32601, "message": "method not found"});
+    let refusal = json!({"jsonrpc": "2.0", "id": 0, "error": error});
+    let greeting = json!({"jsonrpc": "2.0", "id": 1, "result": {
         "protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "sh", "version": "1"},
     }});
-    child("sh", &["-c", &format!("read line; echo '{greeting}'; read line; {commands}")], "")
+    let greets = format!("read line; echo '{refusal}'; read line; echo '{greeting}'; read line;");
+    child("sh", &["-c", &format!("{greets} {commands}")], "")
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use std::io::{BufRead, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::modern::Modern;
 use pilothouse_adapters::mcp::InMemoryServer;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
@@ -32,36 +33,45 @@ pub(crate) struct Script {
     cancelled: Vec<Value>,
     asked_by: Value,
     answers: Vec<String>,
+    modern: Option<Modern>,
 }
 
-fn say(message: &Value) -> Step {
+pub(crate) fn say(message: &Value) -> Step {
     Step::Say(format!("{message}\n"))
 }
 
-fn result(id: &Value, result: Value) -> Step {
+pub(crate) fn result(id: &Value, result: Value) -> Step {
     say(&json!({"jsonrpc": "2.0", "id": id, "result": result}))
 }
 
-fn error(id: &Value, message: &str) -> Step {
+pub(crate) fn error(id: &Value, message: &str) -> Step {
     say(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32000, "message": message}}))
 }
 
-fn text(id: &Value, text: impl Into<String>) -> Step {
+pub(crate) fn text(id: &Value, text: impl Into<String>) -> Step {
     result(id, json!({"content": [{"type": "text", "text": text.into()}]}))
 }
 
 impl Script {
     pub(crate) fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), cancelled: Vec::new(), asked_by: Value::Null, answers: Vec::new() }
+        let modern = name.starts_with("modern").then(|| Modern::new(name));
+        let name = name.to_owned();
+        Self { name, cancelled: Vec::new(), asked_by: Value::Null, answers: Vec::new(), modern }
     }
 
     pub(crate) fn steps(&mut self, line: &str) -> Vec<Step> {
         let Ok(message) = serde_json::from_str::<Value>(line) else {
             return vec![Step::Die(99)];
         };
+        if let Some(modern) = &mut self.modern {
+            return modern.steps(&message);
+        }
         let id = &message["id"];
         match message["method"].as_str() {
             Some("initialize") => self.greet(id),
+            Some("server/discover") => self.discover(id),
+            Some("tasks/get") => vec![result(id, json!({"taskId": "t1", "status": "completed"}))],
+            Some("tasks/result") => vec![text(id, format!("result of {}", message["params"]["taskId"]))],
             Some("tools/list") => self.list(id, &message["params"]["cursor"]),
             Some("tools/call") => self.call(id, &message["params"]),
             Some("notifications/cancelled") => {
@@ -73,10 +83,26 @@ impl Script {
         }
     }
 
+    /// As legacy servers answer what they do not know.
+    fn discover(&self, id: &Value) -> Vec<Step> {
+        match self.name.as_str() {
+            "silent" | "mute when discovered" => vec![],
+            "rambling" => self.greet(id),
+            "ends when discovered" => vec![Step::Die(5)],
+            "answers nonsense" => vec![result(id, json!({}))],
+            _ => vec![say(
+                &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "method not found"}}),
+            )],
+        }
+    }
+
     fn greet(&self, id: &Value) -> Vec<Step> {
         let version = self.name.strip_prefix("version ").unwrap_or("2025-06-18");
-        let capabilities =
-            if self.name == "toolless" { json!({}) } else { json!({"tools": {"listChanged": true}}) };
+        let capabilities = match self.name.as_str() {
+            "toolless" => json!({}),
+            "tasking" => json!({"tools": {}, "tasks": {"requests": {"tools": {"call": {}}}}}),
+            _ => json!({"tools": {"listChanged": true}}),
+        };
         let greeting = json!({
             "protocolVersion": version, "capabilities": capabilities,
             "serverInfo": {"name": "scripted", "version": "1"},
@@ -86,8 +112,8 @@ impl Script {
             "misshapen" => vec![result(id, json!({"protocolVersion": version}))],
             "refusing" => vec![error(id, "not today")],
             "misshapen at length" => {
-                let capabilities = format!("{}{}", key(), "x".repeat(1 << 20));
-                vec![result(id, json!({"protocolVersion": version, "capabilities": capabilities}))]
+                let version = format!("{}{}", key(), "x".repeat(1 << 20));
+                vec![result(id, json!({"protocolVersion": version, "capabilities": {}}))]
             }
             "telling" => vec![error(id, &format!("no account for {}", key()))],
             "rambling" => vec![
@@ -104,8 +130,14 @@ impl Script {
             return vec![Step::Die(98)];
         }
         match cursor.as_str() {
+            None if self.name.starts_with("task") => {
+                let slow = json!({"name": "slow", "inputSchema": {"type": "object"}, "execution": {"taskSupport": "required"}});
+                vec![result(id, json!({"tools": [slow]}))]
+            }
             None => vec![result(id, json!({"tools": first_page(), "nextCursor": "second"}))],
-            Some("second") => vec![result(id, json!({"tools": second_page(), "ttlMs": 60_000}))],
+            Some("second") => {
+                vec![result(id, json!({"tools": second_page(), "ttlMs": 60_000, "cacheScope": "private"}))]
+            }
             Some(_) => vec![Step::Die(97)],
         }
     }
@@ -136,6 +168,24 @@ impl Script {
                 vec![Step::Say(format!("{noise}\n").repeat(700)), text(id, "last answer"), Step::Die(0)]
             }
             "hangs" => vec![],
+            "slow" if params["task"].is_object() => {
+                let task = json!({"taskId": "t1", "status": "working", "ttl": 60_000, "pollInterval": 50});
+                vec![result(id, json!({"task": task}))]
+            }
+            "slow" => vec![Step::Die(95)],
+            "progresses" => {
+                let token = &params["_meta"]["progressToken"];
+                let told = |progress: f64| {
+                    let params = json!({"progressToken": token, "progress": progress});
+                    say(&json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}))
+                };
+                // The first one may overtake the caller's own bookkeeping.
+                vec![told(0.5), told(1.0), told(3.0), told(2.0)]
+            }
+            "answers what was cancelled" => {
+                let late = self.cancelled.iter().map(|id| text(id, "late"));
+                late.chain([text(id, "done")]).collect()
+            }
             "cancelled" => vec![text(id, json!(self.cancelled).to_string())],
             "asks" => self.ask(id),
             "stops reading" => vec![text(id, "not another line"), Step::StopReading],

@@ -138,7 +138,11 @@ fn pages_are_read_in_order_until_there_is_no_cursor() {
         (vec![page("a", Some("1"))], Ok((more("1"), &["a"][..]))),
         (vec![page("b", Some("1")), page("a", None)], Ok((PageStep::Done, &["b", "a"][..]))),
         (vec![page("a", Some(""))], Ok((more(""), &["a"][..]))),
-        (vec![page("a", Some("")), page("b", Some(""))], circle("")),
+        (vec![page("a", Some("")), page("b", Some(""))], Ok((PageStep::Done, &["a", "b"][..]))),
+        (
+            vec![page("a", Some("1")), page("b", Some("")), page("a", Some("1"))],
+            Ok((PageStep::Done, &["a", "b"][..])),
+        ),
         (vec![page("a", Some("1")), page("b", Some("2")), page("c", Some("1"))], circle("1")),
         (vec![page("a", Some(&long)), page("b", Some(&long))], circle(&long[..64])),
     ] {

@@ -11,7 +11,9 @@ use pilothouse_actors::slot::{Letter, Slot};
 use pilothouse_actors::wiring::{Materials, Ready, ServerPlace, Wiring};
 use pilothouse_adapters::BoxFuture;
 use pilothouse_adapters::clock::TokioClock;
-use pilothouse_adapters::server::{Connection, Connector, Notice, Notices, Page};
+use pilothouse_adapters::server::{
+    CallAnswer, CallRequest, Connection, Connector, Notice, Notices, Page, Terms,
+};
 use pilothouse_adapters::store::memory::MemoryStore;
 use pilothouse_adapters::tool::Function;
 use pilothouse_messages::call::CallResult;
@@ -152,12 +154,12 @@ async fn answer(mut how: watch::Receiver<Answers>) -> Result<(), String> {
 }
 
 impl Connector for Toy {
-    fn connect(&self, notices: Notices) -> BoxFuture<'_, Result<Arc<dyn Connection>, ConnectError>> {
+    fn connect(&self, terms: Terms) -> BoxFuture<'_, Result<Arc<dyn Connection>, ConnectError>> {
         Box::pin(async move {
             self.0.connects.fetch_add(1, Ordering::SeqCst);
             answer(self.0.connect.subscribe()).await.map_err(|reason| ConnectError::Handshake { reason })?;
             let ended = CancellationToken::new();
-            *lock(&self.0.notices) = Some(notices);
+            *lock(&self.0.notices) = Some(terms.notices);
             *lock(&self.0.current) = ended.clone();
             let connection: Arc<dyn Connection> = Arc::new(ToyConnection { toy: self.clone(), ended });
             Ok(connection)
@@ -191,7 +193,7 @@ impl Connection for ToyConnection {
             self.toy.0.listings.fetch_add(1, Ordering::SeqCst);
             let answer = self.unless_ended(answer(self.toy.0.list.subscribe())).await?;
             answer.map_err(|message| RequestError::Server { code: -32603, message })?;
-            Ok(Page { tools: lock(&self.toy.0.tools).clone(), next_cursor: None })
+            Ok(Page { tools: lock(&self.toy.0.tools).clone(), ..Page::default() })
         })
     }
 
@@ -199,18 +201,13 @@ impl Connection for ToyConnection {
         Box::pin(self.unless_ended(std::future::ready(())))
     }
 
-    fn call(
-        &self,
-        _tool: String,
-        _arguments: Map<String, Value>,
-        meta: Map<String, Value>,
-    ) -> BoxFuture<'_, Result<CallResult, RequestError>> {
-        Box::pin(async {
+    fn call(&self, request: CallRequest) -> BoxFuture<'_, Result<CallAnswer, RequestError>> {
+        Box::pin(async move {
             self.toy.0.calls.fetch_add(1, Ordering::SeqCst);
-            *lock(&self.toy.0.last_meta) = meta;
+            *lock(&self.toy.0.last_meta) = request.meta;
             let answer = self.unless_ended(answer(self.toy.0.call.subscribe())).await?;
             answer.map_err(|message| RequestError::Server { code: -32602, message })?;
-            Ok(pilothouse_adapters::tool::result_of(Ok("3".to_owned())))
+            Ok(CallAnswer::Done(pilothouse_adapters::tool::result_of(Ok("3".to_owned()))))
         })
     }
 
@@ -278,6 +275,7 @@ impl House {
             models: Arc::new(|_name: &str| None),
             functions: functions.into_iter().map(named).collect(),
             table: Arc::default(),
+            asks: None,
             servers: servers.iter().map(server).collect(),
         }));
         let catalog = start(&wiring.catalog.slot, CatalogActor, CatalogArgs { wiring: wiring.clone() }).await;

@@ -100,6 +100,7 @@ pub(super) fn result(result: &CallResult) -> Fields {
     let block = |piece: &Content| match piece {
         Content::Text(text) => json!({"type": "text", "text": text}),
         Content::Other(block) => block.value(),
+        Content::Structured(data) => serde_json::json!({"type": "structured", "data": data.value()}),
     };
     let content: Vec<Value> = result.content.iter().map(block).collect();
     fields(json!({"outcome": result.outcome, "content": content, "retry_after_ms": result.retry_after_ms}))

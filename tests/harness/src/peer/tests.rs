@@ -1,8 +1,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use pilothouse::id::ServerId;
+use pilothouse::protocol::{Era, Heard, ProtocolStep};
+use pilothouse_adapters::asks::AskPort;
 use pilothouse_adapters::mcp::{InMemoryServer, PipeConnector};
-use pilothouse_adapters::server::Connector;
+use pilothouse_adapters::server::{CallAnswer, CallRequest, Connector, Negotiate, Terms};
 use pilothouse_adapters::tool::result_of;
 use serde_json::{Map, Value, json};
 use tokio::io::AsyncWriteExt;
@@ -381,11 +384,29 @@ fn a_bad_script_is_refused_with_the_place_and_the_reason() {
     assert!("{".parse::<Script>().is_err());
 }
 
+/// Speaks whatever is answered to `initialize`.
+struct Initializes;
+
+impl Negotiate for Initializes {
+    fn first(&mut self) -> ProtocolStep {
+        ProtocolStep::Initialize { version: "2025-11-25".to_owned() }
+    }
+
+    fn heard(&mut self, heard: Heard) -> ProtocolStep {
+        match heard {
+            Heard::Answered(version) => ProtocolStep::Speak { era: Era::Legacy, version },
+            other => ProtocolStep::GiveUp(format!("{other:?}")),
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_runtimes_own_client_connects_lists_and_calls() {
     let peer = peer(json!({"tools": [{"name": "a", "echo": true}, {"name": "b"}], "page_size": 1}));
     let (notices, _told) = tokio::sync::mpsc::channel(1);
-    let connection = PipeConnector::new(peer.clone()).connect(notices).await.expect("the peer answers");
+    let asks = AskPort::refusing(ServerId::new("peer").unwrap());
+    let terms = Terms::new(notices, Box::new(Initializes), Duration::ZERO, asks);
+    let connection = PipeConnector::new(peer.clone()).connect(terms).await.expect("the peer answers");
     assert_eq!(connection.protocol(), "2025-11-25");
     let first = connection.list_page(None).await.expect("the peer lists");
     let second = connection.list_page(first.next_cursor.clone()).await.expect("the peer lists");
@@ -394,8 +415,10 @@ async fn the_runtimes_own_client_connects_lists_and_calls() {
     assert_eq!((names, second.next_cursor), (vec!["a".to_owned(), "b".to_owned()], None));
     let arguments = Map::from_iter([("x".to_owned(), json!(1))]);
     let meta = Map::from_iter([("k".to_owned(), json!("v"))]);
-    let result = connection.call("a".into(), arguments, meta).await.expect("the peer runs it");
-    assert_eq!(result, result_of(Ok("{\"x\":1}".to_owned())));
+    let mut request = CallRequest::new("a", arguments);
+    request.meta = meta;
+    let answer = connection.call(request).await.expect("the peer runs it");
+    assert_eq!(answer, CallAnswer::Done(result_of(Ok("{\"x\":1}".to_owned()))));
     let sent = peer.calls().first().and_then(|call| call.pointer("/_meta/k").cloned());
     assert_eq!(sent, Some(json!("v")));
     peer.kill();

@@ -1,0 +1,44 @@
+//! What a call's last word says where the tool itself says nothing.
+
+use pilothouse_messages::call::{CallOutcome, CallResult};
+use pilothouse_messages::error::RequestError;
+
+/// The JSON-RPC code with which a server refuses arguments (JSON-RPC 2.0, section 5.1).
+const INVALID_PARAMS: i64 = -32602;
+
+pub(super) fn refused_by(error: &RequestError) -> CallResult {
+    match error {
+        RequestError::Server { code: INVALID_PARAMS, message } => {
+            rejected(&format!("the server refused the arguments: {message}"))
+        }
+        RequestError::Ended { reason } => {
+            unknown(&format!("it was sent, and the connection ended before it answered: {reason}"))
+        }
+        // `Server` and `Malformed`, and whatever else an answer can be.
+        error => CallResult::said(CallOutcome::Failed, error.to_string()),
+    }
+}
+
+pub(super) fn rejected(words: &str) -> CallResult {
+    CallResult::said(CallOutcome::Rejected, words)
+}
+
+pub(super) fn changed() -> CallResult {
+    rejected("the tool has changed since the call was allowed; it was not called")
+}
+
+pub(super) fn unknown(words: &str) -> CallResult {
+    CallResult::said(CallOutcome::Unknown, words)
+}
+
+pub(super) fn cancelled_unsent() -> CallResult {
+    CallResult::said(CallOutcome::Cancelled, "cancelled before it was called")
+}
+
+pub(super) fn cancelled() -> CallResult {
+    CallResult::said(CallOutcome::Cancelled, "cancelled before it answered")
+}
+
+pub(super) fn timed_out(within: std::time::Duration) -> CallResult {
+    CallResult::said(CallOutcome::TimedOut, format!("no answer within {} ms", within.as_millis()))
+}

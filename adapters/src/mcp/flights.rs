@@ -1,0 +1,148 @@
+//! Owns what is known of the calls that are under way: how far each is, what is asked for it, and who gave up waiting.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rmcp::model::RequestId;
+use serde_json::Value;
+use tokio::sync::watch;
+
+use crate::asks::Origin;
+use crate::server::Pulse;
+
+/// Requests that nobody waits for, and whose answers would still be told from junk.
+const FORGOTTEN_MAX: usize = 1_024;
+
+/// The calls of one connection.
+#[derive(Debug, Default)]
+pub(super) struct Flights {
+    known: Mutex<Known>,
+    /// Counts late answers over all connections of a server.
+    late: Arc<AtomicU64>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// By progress token, as text.
+    calls: BTreeMap<String, Flight>,
+    forgotten: VecDeque<RequestId>,
+}
+
+#[derive(Debug, Clone)]
+struct Flight {
+    pulse: watch::Sender<Pulse>,
+    origin: Origin,
+}
+
+impl Flights {
+    /// No calls yet.
+    pub(super) fn new(late: Arc<AtomicU64>) -> Self {
+        Self { known: Mutex::default(), late }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A call is under way until the guard is dropped.
+    pub(super) fn board(
+        self: &Arc<Self>,
+        token: &Value,
+        pulse: watch::Sender<Pulse>,
+        origin: Origin,
+    ) -> Boarded {
+        let token = name_of(token);
+        self.known().calls.insert(token.clone(), Flight { pulse, origin });
+        Boarded { flights: self.clone(), token }
+    }
+
+    /// Takes a `notifications/progress`: only what grows is progress (MCP 2025-11-25, "Progress").
+    pub(super) fn progress(&self, params: &Value) {
+        let (Some(token), Some(now)) =
+            (params.get("progressToken"), params.get("progress").and_then(Value::as_f64))
+        else {
+            return;
+        };
+        if let Some(flight) = self.known().calls.get(&name_of(token)) {
+            flight.pulse.send_if_modified(|pulse| {
+                let grew = pulse.progress.is_none_or(|before| now > before);
+                if grew {
+                    pulse.progress = Some(now);
+                }
+                grew
+            });
+        }
+    }
+
+    /// A question of the server is open until the guard is dropped. A server does not say to which call it belongs:
+    /// with several under way it may be any of them, so that all their clocks stop.
+    pub(super) fn question(&self) -> (Origin, Open) {
+        let flights: Vec<Flight> = self.known().calls.values().cloned().collect();
+        let origin = match flights.as_slice() {
+            [only] => only.origin.clone(),
+            [] | [_, _, ..] => Origin::default(),
+        };
+        for flight in &flights {
+            flight.pulse.send_modify(|pulse| pulse.questions += 1);
+        }
+        (origin, Open(flights))
+    }
+
+    /// Nobody waits for this answer any more.
+    pub(super) fn forget(&self, id: RequestId) {
+        let mut known = self.known();
+        if known.forgotten.len() >= FORGOTTEN_MAX {
+            known.forgotten.pop_front();
+        }
+        known.forgotten.push_back(id);
+    }
+
+    /// Whether the answer with this id comes too late; counts it.
+    pub(super) fn is_late(&self, id: &RequestId) -> bool {
+        let mut known = self.known();
+        let Some(place) = known.forgotten.iter().position(|forgotten| forgotten == id) else {
+            return false;
+        };
+        known.forgotten.remove(place);
+        let count = self.late.fetch_add(1, Ordering::Relaxed) + 1;
+        tracing::debug!(%id, count, "an answer came when nobody waited for it any more");
+        true
+    }
+}
+
+/// A token as text: some servers echo a number as a string.
+fn name_of(token: &Value) -> String {
+    match token {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// A call that is under way.
+#[derive(Debug)]
+pub(super) struct Boarded {
+    flights: Arc<Flights>,
+    token: String,
+}
+
+impl Drop for Boarded {
+    fn drop(&mut self) {
+        self.flights.known().calls.remove(&self.token);
+    }
+}
+
+/// A question that is open.
+#[derive(Debug)]
+pub(super) struct Open(Vec<Flight>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        for flight in &self.0 {
+            flight.pulse.send_modify(|pulse| pulse.questions = pulse.questions.saturating_sub(1));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
