@@ -25,8 +25,8 @@ pub(super) struct Outbox {
     life: Arc<Life>,
 }
 
-/// The writing task's end of the queue.
-struct Writer {
+/// The other end of an outbox.
+pub(super) struct Queue {
     lines: mpsc::Receiver<Vec<u8>>,
     queued: Arc<AtomicUsize>,
     closed: CancellationToken,
@@ -36,12 +36,18 @@ struct Writer {
 impl Outbox {
     /// Starts the task that writes. It ends with the connection, and the input is closed then.
     pub(super) fn open(input: impl AsyncWrite + Send + Unpin + 'static, life: Arc<Life>) -> Self {
+        let (outbox, queue) = Self::queue(life);
+        tokio::spawn(queue.write_to(input));
+        outbox
+    }
+
+    /// An outbox whose lines somebody else takes.
+    pub(super) fn queue(life: Arc<Life>) -> (Self, Queue) {
         let (sender, lines) = mpsc::channel(QUEUED_LINES_MAX);
         let queued = Arc::new(AtomicUsize::new(0));
         let closed = CancellationToken::new();
-        let writer = Writer { lines, queued: queued.clone(), closed: closed.clone(), life: life.clone() };
-        tokio::spawn(writer.run(input));
-        Self { lines: sender, queued, closed, life }
+        let queue = Queue { lines, queued: queued.clone(), closed: closed.clone(), life: life.clone() };
+        (Self { lines: sender, queued, closed, life }, queue)
     }
 
     /// Leaves a line. Never waits: a server that has left the whole queue unread is given up.
@@ -84,8 +90,21 @@ impl Drop for Panics {
     }
 }
 
-impl Writer {
-    async fn run(mut self, mut input: impl AsyncWrite + Unpin) {
+impl Queue {
+    /// The next line; `None` once the outbox is closed or the connection has ended.
+    #[cfg(feature = "mcp-http")]
+    pub(super) async fn next(&mut self) -> Option<Vec<u8>> {
+        let line = tokio::select! {
+            biased;
+            () = self.life.over() => None,
+            () = self.closed.cancelled() => None,
+            line = self.lines.recv() => line,
+        }?;
+        self.queued.fetch_sub(line.len(), Ordering::AcqRel);
+        Some(line)
+    }
+
+    async fn write_to(mut self, mut input: impl AsyncWrite + Unpin) {
         let (life, closed) = (self.life.clone(), self.closed.clone());
         let _noticed = Panics(life.clone());
         let broke = tokio::select! {

@@ -67,11 +67,10 @@ impl StdioConnector {
         let log = StderrLog::new(self.ring.clone(), self.words.clone());
         let drained = tokio::spawn(log.clone().drain(stderr));
         let body = Body::of_process(leader, life.clone(), output_over.clone(), (log, drained));
+        let streams = Streams::of_lines(Box::new(output), Box::new(input), &life);
         let ends =
             WireEnds { notices, life, junk: self.junk.clone(), output_over: Some(output_over.drop_guard()) };
-        let link =
-            Link::open(Streams { output: Box::new(output), input: Box::new(input) }, ends, body).await?;
-        Ok(Arc::new(link))
+        Ok(Arc::new(Link::open(streams, ends, body).await?))
     }
 }
 
