@@ -141,7 +141,9 @@ impl Link {
         };
         let mut abandoned = Abandoned { link: self, id: Some(handle.id.clone()) };
         let answer = handle.await_response().await;
-        abandoned.id = None;
+        if let Some(failure) = abandoned.id.take().and_then(|id| self.life.failure(&id)) {
+            return Err(failure);
+        }
         match answer {
             Ok(ServerResult::CustomResult(answer)) => Ok(answer.0),
             Ok(_) => Err(RequestError::Malformed { reason: "it is no answer to this request".to_owned() }),

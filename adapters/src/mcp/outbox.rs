@@ -79,6 +79,40 @@ impl Outbox {
     }
 }
 
+/// A line that was taken and is not sent yet.
+#[cfg(feature = "mcp-http")]
+pub(super) struct Queued {
+    line: Vec<u8>,
+    counted: Counted,
+}
+
+#[cfg(feature = "mcp-http")]
+impl Queued {
+    /// The line.
+    pub(super) fn line(&self) -> &[u8] {
+        &self.line
+    }
+
+    /// The line, and what counts it among those that wait.
+    pub(super) fn open(self) -> (Vec<u8>, Counted) {
+        (self.line, self.counted)
+    }
+}
+
+/// Counts a line among those that wait, until it is dropped.
+#[cfg(feature = "mcp-http")]
+pub(super) struct Counted {
+    queued: Arc<AtomicUsize>,
+    bytes: usize,
+}
+
+#[cfg(feature = "mcp-http")]
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.queued.fetch_sub(self.bytes, Ordering::AcqRel);
+    }
+}
+
 /// Ends the connection if the input of a server inside this process panics: nobody else would notice.
 struct Panics(Arc<Life>);
 
@@ -91,17 +125,18 @@ impl Drop for Panics {
 }
 
 impl Queue {
-    /// The next line; `None` once the outbox is closed or the connection has ended.
+    /// The next line; `None` once the outbox is closed or the connection has ended. It counts as waiting until what
+    /// comes with it is dropped.
     #[cfg(feature = "mcp-http")]
-    pub(super) async fn next(&mut self) -> Option<Vec<u8>> {
+    pub(super) async fn next(&mut self) -> Option<Queued> {
         let line = tokio::select! {
             biased;
             () = self.life.over() => None,
             () = self.closed.cancelled() => None,
             line = self.lines.recv() => line,
         }?;
-        self.queued.fetch_sub(line.len(), Ordering::AcqRel);
-        Some(line)
+        let counted = Counted { queued: self.queued.clone(), bytes: line.len() };
+        Some(Queued { line, counted })
     }
 
     async fn write_to(mut self, mut input: impl AsyncWrite + Unpin) {
