@@ -176,6 +176,11 @@ impl Gate {
         Self { policy, server }
     }
 
+    /// The same server, and another policy.
+    pub(crate) fn with(self, policy: Arc<dyn ServerPolicy>) -> Self {
+        Self { policy, ..self }
+    }
+
     /// Asks the policy, in a task of its own so that a panic is an answer too.
     pub(crate) async fn ask(&self, approach: Approach) -> Result<(), Refusal> {
         let what = approach.to_string();

@@ -150,6 +150,11 @@ fn reasons(error: &StartError) -> String {
 }
 
 impl StartError {
+    /// What is wrong, with all of its reasons, for a sentence of the caller's own.
+    pub fn reasons(&self) -> String {
+        reasons(self)
+    }
+
     /// One error as it is, several as [`StartError::Several`].
     pub fn of(mut wrong: Vec<Self>) -> Self {
         match (wrong.pop(), wrong.is_empty()) {
@@ -301,6 +306,12 @@ pub enum ServerError {
         text: String,
         /// Why.
         source: IdError,
+    },
+    /// Its definition can reach no server.
+    #[error("the server cannot be added: {reason}")]
+    Definition {
+        /// In plain words.
+        reason: String,
     },
     /// Another server has the id.
     #[error("there is a server \"{server}\" already: give each its own id")]

@@ -7,7 +7,9 @@ use std::fmt::{self, Write as _};
 use std::sync::{Arc, OnceLock};
 
 use pilothouse_messages::error::{ConnectError, RequestError};
-use pilothouse_messages::server::{ServerDefinition, Transport};
+use pilothouse_messages::server::{Proxies, ServerDefinition, Transport};
+
+use super::environment::proxy_secrets;
 
 /// What is kept of a reason or an error (4 KiB).
 pub(super) const REASON_BYTES_MAX: usize = 4 << 10;
@@ -38,7 +40,12 @@ impl Words {
             }
             Transport::InMemory { .. } => Vec::new(),
         };
-        let mut secrets: Vec<String> = values.into_iter().flat_map(spellings).collect();
+        let proxies = match definition.proxies {
+            Proxies::None => Vec::new(),
+            Proxies::FromEnvironment => proxy_secrets(),
+        };
+        let values = values.into_iter().chain(proxies.iter().map(String::as_str));
+        let mut secrets: Vec<String> = values.flat_map(spellings).collect();
         secrets.retain(|secret| secret.trim().len() >= SECRET_BYTES_MIN);
         secrets.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         secrets.dedup();
