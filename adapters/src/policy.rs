@@ -79,11 +79,7 @@ impl ServerPolicy for AllowAll {
 pub struct PublicOnly;
 
 impl ServerPolicy for PublicOnly {
-    fn allows<'a>(
-        &'a self,
-        _: &'a ServerId,
-        approach: &'a Approach,
-    ) -> BoxFuture<'a, Result<(), String>> {
+    fn allows<'a>(&'a self, _: &'a ServerId, approach: &'a Approach) -> BoxFuture<'a, Result<(), String>> {
         let verdict = match approach {
             Approach::Spawn { .. } => Ok(()),
             Approach::Connect { addresses, .. } if addresses.is_empty() => {
@@ -91,7 +87,9 @@ impl ServerPolicy for PublicOnly {
             }
             Approach::Connect { addresses, .. } => {
                 match addresses.iter().find_map(|address| Some((address, why_not_public(*address)?))) {
-                    Some((address, why)) => Err(format!("{address} is {why}, and only public ones are allowed")),
+                    Some((address, why)) => {
+                        Err(format!("{address} is {why}, and only public ones are allowed"))
+                    }
                     None => Ok(()),
                 }
             }
@@ -119,7 +117,9 @@ fn why_not_public_v4(address: Ipv4Addr) -> Option<&'static str> {
         [100, 64..=127, ..] => Some("a shared address"),
         [0, ..] => Some("an address of this host"),
         _ if address.is_multicast() => Some("a multicast address"),
-        [192, 0, 0, _] | [192, 88, 99, _] | [198, 18..=19, ..] | [240..=255, ..] => Some("a reserved address"),
+        [192, 0, 0, _] | [192, 88, 99, _] | [198, 18..=19, ..] | [240..=255, ..] => {
+            Some("a reserved address")
+        }
         _ if address.is_documentation() => Some("a reserved address"),
         _ => None,
     }

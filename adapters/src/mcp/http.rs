@@ -96,8 +96,7 @@ const RESERVED: [&str; 13] = [
     "upgrade",
 ];
 
-const HAS_TLS: bool =
-    cfg!(any(feature = "rustls", feature = "native-tls", feature = "tls-no-provider"));
+const HAS_TLS: bool = cfg!(any(feature = "rustls", feature = "native-tls", feature = "tls-no-provider"));
 
 /// Reaches a server over Streamable HTTP: answers as JSON or as events, with or without a session.
 ///

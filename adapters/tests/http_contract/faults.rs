@@ -1,6 +1,6 @@
 //! One row for each way in which an HTTP server may fail a request.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use pilothouse_adapters::policy::AllowAll;
 
@@ -40,7 +40,11 @@ async fn check(what: &str, acts: Vec<Act>, expected: Result<CallResult, RequestE
     assert_eq!(call(&*link, "x", json!({})).await, expected, "{what}");
     assert!(start.elapsed() < Duration::from_secs(10), "{what}: {:?}", start.elapsed());
     // The server is there, so the connection is, too.
-    assert_eq!(call(&*link, "echo", json!({"text": "on"})).await, said(CallOutcome::Succeeded, "on"), "{what}");
+    assert_eq!(
+        call(&*link, "echo", json!({"text": "on"})).await,
+        said(CallOutcome::Succeeded, "on"),
+        "{what}"
+    );
 }
 
 #[tokio::test]
@@ -58,7 +62,11 @@ async fn a_request_that_fails_fails_at_once_and_alone() {
     let large = format!(r#"{{"x":"{}"}}"#, "x".repeat(17 << 20));
     let many_headers = format!("{json_type}{}", "x-a: b\r\n".repeat(1_000));
     let rows = [
-        ("400 with an id", response("400 Bad Request", json_type, &error(r#""id":1,"#)), server(-32000, "no")),
+        (
+            "400 with an id",
+            response("400 Bad Request", json_type, &error(r#""id":1,"#)),
+            server(-32000, "no"),
+        ),
         ("400 without id", response("400 Bad Request", json_type, &error("")), server(-32000, "no")),
         ("422 of text", response("422 Nope", "", "bad\n"), http(422, "it says \"bad\"")),
         ("405", response("405 No", "", ""), http(405, "it says nothing else")),
@@ -70,7 +78,11 @@ async fn a_request_that_fails_fails_at_once_and_alone() {
         ),
         ("error without id", json_body(&error("")), server(-32000, "no")),
         ("error with null id", json_body(&error(r#""id":null,"#)), server(-32000, "no")),
-        ("error with null id, event", stream(&format!("data: {}\n\n", error(r#""id":null,"#))), server(-32000, "no")),
+        (
+            "error with null id, event",
+            stream(&format!("data: {}\n\n", error(r#""id":null,"#))),
+            server(-32000, "no"),
+        ),
         ("id as text", json_body(&ANSWER.replace(":1,", ":\"1\",")), whole()),
         ("another id", json_body(&ANSWER.replace(":1,", ":77,")), malformed("it answers another request")),
         (
@@ -103,16 +115,17 @@ async fn a_request_that_fails_fails_at_once_and_alone() {
 
 #[tokio::test]
 async fn a_server_that_wants_other_credentials_says_so_and_is_not_tried_again() {
-    for (status, words) in [
-        (401, "give it a token or a header that it takes"),
-        (403, "what it was given does not allow this"),
-    ] {
+    for (status, words) in
+        [(401, "give it a token or a header that it takes"), (403, "what it was given does not allow this")]
+    {
         for kind in [Kind::Json, Kind::Legacy] {
             let body = format!("{CANARY} is no key");
             let answer = response(&format!("{status} No"), "www-authenticate: Bearer realm=\"x\"\r\n", &body);
-            let site = Site::start("plain", kind, Sessions::No, Arc::new(move |_| Some(answer.clone()))).await;
+            let site =
+                Site::start("plain", kind, Sessions::No, Arc::new(move |_| Some(answer.clone()))).await;
             let error = refused(&site.url(), kind, AllowAll).await;
-            let reason = format!("the server answered HTTP {status}, it says \"<secret> is no key\"; {words}");
+            let reason =
+                format!("the server answered HTTP {status}, it says \"<secret> is no key\"; {words}");
             let challenge = Some("Bearer realm=\"x\"".to_owned());
             assert!(error.is_permanent());
             assert_eq!(error, ConnectError::Unauthorised { reason, challenge }, "{kind:?}");
@@ -127,14 +140,17 @@ async fn a_server_that_wants_other_credentials_says_so_and_is_not_tried_again() 
 #[tokio::test]
 async fn a_session_that_the_server_has_forgotten_ends_the_connection() {
     for status in ["400 Bad Request", "404 Not Found"] {
-        let site = Site::start("plain", Kind::Json, Sessions::Yes, sound()).await;
-        let link = open(&site, Kind::Json).await;
-        let port = site.port;
-        site.end();
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        let forgotten = Arc::new(AtomicBool::new(false));
+        let forgets = forgotten.clone();
         let body = r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"no session"},"id":null}"#;
-        let forgetful: Fault = Arc::new(move |_| Some(response(status, "content-type: application/json\r\n", body)));
-        let _new = Site::start_at(port, "plain", Kind::Json, Sessions::Yes, forgetful).await;
+        let forgetful: Fault = Arc::new(move |_| {
+            forgets
+                .load(Ordering::Relaxed)
+                .then(|| response(status, "content-type: application/json\r\n", body))
+        });
+        let site = Site::start("plain", Kind::Json, Sessions::Yes, forgetful).await;
+        let link = open(&site, Kind::Json).await;
+        forgotten.store(true, Ordering::Relaxed);
         let gone = Err(RequestError::Ended { reason: "the session is gone".to_owned() });
         assert_eq!(call(&*link, "echo", json!({})).await, gone, "{status}");
         assert_eq!(link.ended().await, "the session is gone", "{status}");
@@ -172,15 +188,17 @@ async fn an_answer_is_resumed_five_times_in_a_row_and_no_more() {
     let site = Site::start("plain", Kind::Events, Sessions::Yes, never).await;
     let link = open(&site, Kind::Events).await;
     let failed = call(&*link, "x", json!({})).await;
-    assert_eq!((failed, asked.load(Ordering::Relaxed)), (malformed("its event stream ended without the answer"), 5));
+    assert_eq!(
+        (failed, asked.load(Ordering::Relaxed)),
+        (malformed("its event stream ended without the answer"), 5)
+    );
 }
 
 #[tokio::test]
 async fn a_redirect_is_followed_without_secrets_to_another_origin() {
     let target = Site::start("plain", Kind::Json, Sessions::No, sound()).await;
     let url = target.url();
-    let away: Fault =
-        Arc::new(move |_| Some(response("307 Away", &format!("location: {url}\r\n"), "")));
+    let away: Fault = Arc::new(move |_| Some(response("307 Away", &format!("location: {url}\r\n"), "")));
     let site = Site::start("plain", Kind::Json, Sessions::No, away).await;
     let link = open(&site, Kind::Json).await;
     assert_eq!(call(&*link, "echo", json!({"text": "on"})).await, said(CallOutcome::Succeeded, "on"));
@@ -192,9 +210,8 @@ async fn a_redirect_is_followed_without_secrets_to_another_origin() {
 
 #[tokio::test]
 async fn a_redirect_within_the_origin_keeps_secrets_and_a_loop_ends() {
-    let slash: Fault = Arc::new(|seen| {
-        (seen.path == "/old").then(|| response("308 Moved", "location: /mcp\r\n", ""))
-    });
+    let slash: Fault =
+        Arc::new(|seen| (seen.path == "/old").then(|| response("308 Moved", "location: /mcp\r\n", "")));
     let site = Site::start("plain", Kind::Json, Sessions::Yes, slash).await;
     let (link, _noticed) = open_at(&site.url().replace("/mcp", "/old"), Kind::Json).await;
     assert_eq!(call(&*link, "echo", json!({"text": "on"})).await, said(CallOutcome::Succeeded, "on"));
@@ -219,7 +236,9 @@ async fn messages_go_to_no_endpoint_on_another_origin() {
 
 #[tokio::test]
 async fn no_secret_comes_back_in_the_words_of_a_server() {
-    let body = format!(r#"{{"jsonrpc":"2.0","id":1,"error":{{"code":1,"message":"{CANARY} in {SESSION} is wrong"}}}}"#);
+    let body = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"error":{{"code":1,"message":"{CANARY} in {SESSION} is wrong"}}}}"#
+    );
     check("echoed", json_body(&body), server(1, "<secret> in <secret> is wrong")).await;
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -36,11 +35,8 @@ impl Seen {
 pub(crate) enum Act {
     Write(Vec<u8>),
     OneByOne(Vec<u8>),
-    Pause(Duration),
     Reset,
     Hang,
-    /// The whole server is gone.
-    Die,
 }
 
 pub(crate) type Fault = Arc<dyn Fn(&Seen) -> Option<Vec<Act>> + Send + Sync>;
@@ -74,7 +70,7 @@ struct Inner {
 
 /// A running server. Dropping it ends it.
 pub(crate) struct Site {
-    pub(crate) port: u16,
+    port: u16,
     inner: Arc<Inner>,
 }
 
@@ -85,7 +81,8 @@ impl Drop for Site {
 }
 
 pub(crate) fn response(status: &str, headers: &str, body: &str) -> Vec<Act> {
-    let head = format!("HTTP/1.1 {status}\r\n{headers}content-length: {}\r\nconnection: close\r\n\r\n", body.len());
+    let head =
+        format!("HTTP/1.1 {status}\r\n{headers}content-length: {}\r\nconnection: close\r\n\r\n", body.len());
     vec![Act::Write(format!("{head}{body}").into_bytes())]
 }
 
@@ -100,17 +97,7 @@ pub(crate) fn stream(body: &str) -> Vec<Act> {
 
 impl Site {
     pub(crate) async fn start(script: &str, kind: Kind, sessions: Sessions, fault: Fault) -> Self {
-        Self::start_at(0, script, kind, sessions, fault).await
-    }
-
-    pub(crate) async fn start_at(
-        port: u16,
-        script: &str,
-        kind: Kind,
-        sessions: Sessions,
-        fault: Fault,
-    ) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let inner = Arc::new(Inner {
             script: Mutex::new(Script::new(script)),
@@ -153,10 +140,6 @@ impl Site {
     pub(crate) fn seen(&self) -> Vec<Seen> {
         self.inner.seen.lock().unwrap().clone()
     }
-
-    pub(crate) fn end(&self) {
-        self.inner.over.cancel();
-    }
 }
 
 impl Inner {
@@ -182,10 +165,8 @@ impl Inner {
                         tokio::task::yield_now().await;
                     }
                 }
-                Act::Pause(wait) => tokio::time::sleep(wait).await,
                 Act::Reset => stream.get_ref().set_zero_linger().ok()?,
                 Act::Hang => std::future::pending().await,
-                Act::Die => self.over.cancel(),
             }
         }
         Some(())
@@ -195,9 +176,7 @@ impl Inner {
         match (self.kind, seen.method.as_str(), seen.path.as_str()) {
             (Kind::Legacy, "GET", "/sse") => self.listen(stream, "event: endpoint\ndata: /message\n\n").await,
             (Kind::Legacy, "POST", "/message") => {
-                let id = seen.body["id"].clone();
-                let said = self.steps(&seen, None)?;
-                drop((id, said));
+                self.steps(&seen, None)?;
                 empty(stream, "202 Accepted").await
             }
             (Kind::Json | Kind::Events, method, "/mcp") => {
@@ -241,7 +220,11 @@ impl Inner {
             (Sessions::Yes, "initialize") => format!("mcp-session-id: {SESSION}\r\n"),
             _ => String::new(),
         };
-        if self.kind == Kind::Json { json(stream, said, &session).await } else { events(stream, said, &id, &session).await }
+        if self.kind == Kind::Json {
+            json(stream, said, &session).await
+        } else {
+            events(stream, said, &id, &session).await
+        }
     }
 
     /// Answers go to whoever waits for them, what else is said to `here` or to whoever listens.
@@ -273,7 +256,11 @@ impl Inner {
     }
 }
 
-async fn json(stream: &mut BufReader<TcpStream>, mut said: UnboundedReceiver<String>, session: &str) -> Option<()> {
+async fn json(
+    stream: &mut BufReader<TcpStream>,
+    mut said: UnboundedReceiver<String>,
+    session: &str,
+) -> Option<()> {
     let body = said.recv().await?;
     let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json; charset=utf-8\r\n";
     let head = format!("{head}{session}content-length: {}\r\n\r\n", body.len());

@@ -287,9 +287,8 @@ fn over_http(
 ) -> Result<Arc<dyn Connector>, StartError> {
     use pilothouse_adapters::mcp::{BadHttp, HttpConnector, SseConnector};
     let connector = match &definition.transport {
-        Transport::Sse { .. } => {
-            SseConnector::new(definition, policy.clone()).map(|connector| Arc::new(connector) as Arc<dyn Connector>)
-        }
+        Transport::Sse { .. } => SseConnector::new(definition, policy.clone())
+            .map(|connector| Arc::new(connector) as Arc<dyn Connector>),
         Transport::Http { .. } | Transport::Stdio { .. } | Transport::InMemory { .. } => {
             HttpConnector::new(definition, policy.clone())
                 .map(|connector| Arc::new(connector) as Arc<dyn Connector>)
@@ -297,10 +296,14 @@ fn over_http(
     };
     let server = definition.id.clone();
     connector.map_err(|bad| match bad {
-        BadHttp::NoTls => {
-            StartError::Feature { server, feature: "rustls (or native-tls, or tls-no-provider), since its URL is https" }
-        }
+        BadHttp::NoTls => StartError::Feature {
+            server,
+            feature: "rustls (or native-tls, or tls-no-provider), since its URL is https",
+        },
         BadHttp::Header { name, reason } => StartError::Header { server, name, reason },
         other => StartError::Url { server, reason: other.to_string() },
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -27,7 +27,9 @@ pub(in crate::mcp) fn shape(response: &Response) -> Result<Shape, Fault> {
         StatusCode::OK => {}
         StatusCode::ACCEPTED | StatusCode::NO_CONTENT => {
             let status = response.status().as_u16();
-            return Err(Fault::Malformed(format!("HTTP {status} says that there is none, but a request needs one")));
+            return Err(Fault::Malformed(format!(
+                "HTTP {status} says that there is none, but a request needs one"
+            )));
         }
         other => return Err(Fault::Malformed(format!("HTTP {} is no status for it", other.as_u16()))),
     }
@@ -58,7 +60,9 @@ pub(in crate::mcp) async fn failure(mut response: Response) -> Fault {
     };
     match (status.as_u16(), said) {
         (401, _) => Fault::Unauthorised {
-            reason: format!("the server answered HTTP 401, {shown}; give it a token or a header that it takes"),
+            reason: format!(
+                "the server answered HTTP 401, {shown}; give it a token or a header that it takes"
+            ),
             challenge,
         },
         (403, _) => Fault::Unauthorised {
@@ -82,7 +86,8 @@ fn start_of(body: &[u8]) -> String {
     if text.is_empty() {
         return "it says nothing else".to_owned();
     }
-    let shown: String = text.chars().take(SHOWN_CHARS).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let shown: String =
+        text.chars().take(SHOWN_CHARS).map(|c| if c.is_control() { ' ' } else { c }).collect();
     format!("it says {shown:?}")
 }
 

@@ -96,7 +96,8 @@ impl Delivery {
             other => (-32603, other.words()),
         };
         self.life.fail(request.clone(), fault.request_error());
-        let answer = json!({"jsonrpc": "2.0", "id": id_of(request), "error": {"code": code, "message": message}});
+        let answer =
+            json!({"jsonrpc": "2.0", "id": id_of(request), "error": {"code": code, "message": message}});
         if let Value::Object(fields) = answer {
             let message = Message { fields, size: Size::Light };
             self.pass(Parsed::Messages(VecDeque::from([message]), 0)).await;

@@ -155,8 +155,10 @@ impl Parser {
                 self.last_id = std::str::from_utf8(value).ok().filter(|id| !id.is_empty()).map(str::to_owned);
             }
             b"retry" => {
-                let digits = std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
-                self.retry = digits.and_then(|text| text.parse().ok()).map(Duration::from_millis).or(self.retry);
+                let digits =
+                    std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
+                self.retry =
+                    digits.and_then(|text| text.parse().ok()).map(Duration::from_millis).or(self.retry);
             }
             // A comment, a field of a later standard, or an id that is none.
             _ => {}

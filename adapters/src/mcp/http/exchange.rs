@@ -146,12 +146,10 @@ async fn follow(
             resumes += 1;
             sleep(retry_of(retry)).await;
             match session.listen(Some(after)).await {
-                Ok(response) if response.status().is_success() => {
-                    match answer::shape(&response)? {
-                        Shape::Events => break Events::of(response, &session.budget),
-                        Shape::Json => return Err(fault),
-                    }
-                }
+                Ok(response) if response.status().is_success() => match answer::shape(&response)? {
+                    Shape::Events => break Events::of(response, &session.budget),
+                    Shape::Json => return Err(fault),
+                },
                 Ok(response) if response.status().is_server_error() => {}
                 Ok(response) => {
                     if session.is_gone(response.status()).await {

@@ -56,10 +56,9 @@ impl Fault {
         match self {
             Self::Refused(_) | Self::Unreached(_) => Sign::Dead,
             Self::Broken(_) => Sign::Doubtful,
-            Self::Unauthorised { .. }
-            | Self::Status { .. }
-            | Self::Server { .. }
-            | Self::Malformed(_) => Sign::Alive,
+            Self::Unauthorised { .. } | Self::Status { .. } | Self::Server { .. } | Self::Malformed(_) => {
+                Sign::Alive
+            }
         }
     }
 

@@ -162,7 +162,10 @@ fn search(
                     }
                 }
             }
-            ("$defs" | "definitions" | "dependencies" | "dependentSchemas" | "patternProperties", Value::Object(map)) => {
+            (
+                "$defs" | "definitions" | "dependencies" | "dependentSchemas" | "patternProperties",
+                Value::Object(map),
+            ) => {
                 for schema in map.values().filter_map(Value::as_object) {
                     search(schema, Place::Elsewhere, depth - 1, found)?;
                 }

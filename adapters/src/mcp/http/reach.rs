@@ -14,7 +14,7 @@ use reqwest::header::{HeaderMap, LOCATION};
 use reqwest::{Client, Method, Request, Response, StatusCode, Url};
 
 use super::fault::Fault;
-use crate::policy::{Approach, Gate, Refusal};
+use crate::policy::{Approach, Gate};
 
 /// Redirects that one request follows.
 const REDIRECTS_MAX: usize = 5;
@@ -185,7 +185,11 @@ fn next_hop(response: &Response, from: &Url) -> Result<Option<Url>, Fault> {
     };
     match (from.scheme(), target.scheme()) {
         ("http" | "https", "https") | ("http", "http") => {}
-        _ => return Err(Fault::Malformed("it redirects away from https; the request was not sent there".to_owned())),
+        _ => {
+            return Err(Fault::Malformed(
+                "it redirects away from https; the request was not sent there".to_owned(),
+            ));
+        }
     }
     // Whoever redirects does not choose credentials.
     if target.set_username("").is_err() || target.set_password(None).is_err() {
@@ -214,7 +218,7 @@ impl Resolve for Names {
             match proxies {
                 Proxies::None => {
                     let approach = Approach::Connect { host, addresses: addresses.clone() };
-                    gate.ask(approach).await.map_err(|refusal: Refusal| Box::new(refusal))?;
+                    gate.ask(approach).await?;
                 }
                 // The name is the proxy's, or has been asked about before it came here.
                 Proxies::FromEnvironment => {}

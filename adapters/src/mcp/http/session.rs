@@ -142,7 +142,9 @@ impl Session {
     fn standing_headers(&self) -> (HeaderMap, HeaderMap) {
         let known = self.known().clone();
         let mut plain = HeaderMap::new();
-        if let Some(version) = known.version.as_deref().and_then(|version| HeaderValue::from_str(version).ok()) {
+        if let Some(version) =
+            known.version.as_deref().and_then(|version| HeaderValue::from_str(version).ok())
+        {
             plain.insert(VERSION, version);
         }
         (plain, known.id_header())
@@ -176,7 +178,9 @@ impl Session {
         }
         match answer::shape(&response)? {
             Shape::Events => Ok(Events::of(response, &self.budget)),
-            Shape::Json => Err(Fault::Malformed("it answers with JSON where a stream of events should be".to_owned())),
+            Shape::Json => {
+                Err(Fault::Malformed("it answers with JSON where a stream of events should be".to_owned()))
+            }
         }
     }
 

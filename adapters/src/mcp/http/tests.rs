@@ -19,14 +19,18 @@ fn defined(url: &str, name: &str, value: &str) -> Option<BadHttp> {
 
 #[test]
 fn a_definition_that_can_reach_nobody_says_so() {
-    let header = |name: &str, reason: &str| {
-        Some(BadHttp::Header { name: name.to_owned(), reason: reason.to_owned() })
-    };
+    let header =
+        |name: &str, reason: &str| Some(BadHttp::Header { name: name.to_owned(), reason: reason.to_owned() });
     let rows = [
         ("http://h/mcp", "x-key", "v", None),
         ("http://h:99999/mcp", "x-key", "v", Some(BadHttp::Url("invalid port number".to_owned()))),
         ("http://h/mcp", "two words", "v", header("two words", "it is no header's name")),
-        ("http://h/mcp", "x-key", "a\nb", header("x-key", "its value has a character that no header may have")),
+        (
+            "http://h/mcp",
+            "x-key",
+            "a\nb",
+            header("x-key", "its value has a character that no header may have"),
+        ),
         ("http://h/mcp", "Mcp-Session-Id", "v", header("Mcp-Session-Id", "the protocol sets it")),
         ("http://h/mcp", "Mcp-Param-Region", "v", header("Mcp-Param-Region", "the protocol sets it")),
         ("http://h/mcp", "Host", "v", header("Host", "the protocol sets it")),

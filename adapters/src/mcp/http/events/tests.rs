@@ -30,7 +30,8 @@ fn events_are_the_same_whatever_the_borders_of_the_chunks() {
         ("data: whole\n\ndata: half", &[("", "whole")], None, None),
     ];
     for (stream, events, id, retry) in rows {
-        let events: Vec<_> = events.iter().map(|(name, data)| ((*name).to_owned(), (*data).to_owned())).collect();
+        let events: Vec<_> =
+            events.iter().map(|(name, data)| ((*name).to_owned(), (*data).to_owned())).collect();
         let expected = (events, id.map(str::to_owned), retry.map(Duration::from_millis));
         for size in [1, 2, 3, 7, stream.len()] {
             assert_eq!(read(stream.as_bytes(), size), expected, "{stream:?} by {size}");

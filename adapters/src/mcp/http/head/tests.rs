@@ -32,7 +32,11 @@ fn a_message_has_the_headers_of_its_version() {
     let rows = [
         (json!({"id": 0, "method": "initialize", "params": {}}), Some("2025-06-18"), vec![]),
         (json!({"id": 1, "method": "tools/list"}), None, vec![]),
-        (json!({"id": 1, "method": "tools/list"}), Some("2025-06-18"), vec![("mcp-protocol-version", "2025-06-18")]),
+        (
+            json!({"id": 1, "method": "tools/list"}),
+            Some("2025-06-18"),
+            vec![("mcp-protocol-version", "2025-06-18")],
+        ),
         (json!({"id": 1, "result": {}}), Some("2025-06-18"), vec![("mcp-protocol-version", "2025-06-18")]),
         (
             json!({"id": 1, "method": "server/discover", "params": {"_meta": modern}}),

@@ -3,7 +3,8 @@ use serde_json::{Value, json};
 use super::Params;
 
 fn learnt(schema: &Value) -> (Params, usize) {
-    let (params, mut page) = (Params::default(), json!({"tools": [{"name": "t", "inputSchema": schema}, {"name": 7}]}));
+    let (params, mut page) =
+        (Params::default(), json!({"tools": [{"name": "t", "inputSchema": schema}, {"name": 7}]}));
     params.learn(page.as_object_mut().unwrap());
     let left = page["tools"].as_array().unwrap().len();
     (params, left)
