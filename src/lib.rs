@@ -75,10 +75,12 @@ pub mod mcp {
     };
     #[cfg(feature = "mcp")]
     pub use pilothouse_adapters::mcp::InMemoryServer;
+    pub use pilothouse_adapters::policy::{AllowAll, Approach, PublicOnly, ServerPolicy};
     pub use pilothouse_adapters::server::{
         Answers, CacheScope, CallAnswer, CallRequest, Connection, Connector, InputRequired, Negotiate,
         Notice, Notices, Page, Pulse, TaskState, TaskTicket, Terms,
     };
+    pub use pilothouse_messages::server::Proxies;
 }
 
 /// Models: the trait, its data, and the scripted one.

@@ -88,6 +88,8 @@ pub enum Heard {
         /// In plain words.
         reason: String,
     },
+    /// Nothing: what lies between did not carry the question, or lost its answer.
+    Unreached(String),
     /// Nothing, for as long as there was patience.
     Silence,
     /// The end of the connection; why.

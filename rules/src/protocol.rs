@@ -86,6 +86,8 @@ impl Negotiation {
             Heard::Answered(_) => self.legacy_or("it answered `server/discover` as if it were `initialize`"),
             Heard::Status { status: 400 | 404 | 405, reason } => self.legacy_or(&reason),
             Heard::Status { reason, .. } => give_up(reason),
+            // It says nothing about the server.
+            Heard::Unreached(reason) => give_up(reason),
             Heard::Silence => self.legacy_or("it did not answer `server/discover`"),
             Heard::Ended(reason) => {
                 if self.remembered == Remembered::Nothing {
@@ -110,7 +112,7 @@ impl Negotiation {
             Heard::Error { .. } => self.discover(),
             Heard::Misshapen(what) => give_up(format!("its answer to `initialize` is malformed: {what}")),
             Heard::Supported(_) => give_up("it answered `initialize` as if it were `server/discover`"),
-            Heard::Status { reason, .. } | Heard::Ended(reason) => give_up(reason),
+            Heard::Status { reason, .. } | Heard::Unreached(reason) | Heard::Ended(reason) => give_up(reason),
             Heard::Silence => give_up("it did not answer `initialize`"),
         }
     }

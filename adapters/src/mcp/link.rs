@@ -27,19 +27,30 @@ use super::listen::listen;
 use super::outbox::Outbox;
 use super::reply::{self, TaskTold};
 use super::requests::{Passenger, Requests};
-use super::wire::{Wire, WireEnds};
+use super::wire::{Source, Wire, WireEnds};
 use crate::BoxFuture;
 use crate::server::{CallAnswer, CallRequest, Connection, Page, TaskState, Terms};
 
 /// Tools that are remembered to run as tasks only; a listing has no more tools.
 const TASK_ONLY_MAX: usize = 10_000;
 
-/// The server's streams, seen from here.
+/// Both directions of a connection, seen from here.
 pub(super) struct Streams {
-    /// What the server writes.
-    pub(super) output: Box<dyn AsyncRead + Send + Unpin>,
-    /// What it reads.
-    pub(super) input: Box<dyn AsyncWrite + Send + Unpin>,
+    /// What the server says.
+    pub(super) output: Source,
+    /// What it is told.
+    pub(super) input: Outbox,
+}
+
+impl Streams {
+    /// A pair of byte streams with a message on each line.
+    pub(super) fn of_lines(
+        output: Box<dyn AsyncRead + Send + Unpin>,
+        input: Box<dyn AsyncWrite + Send + Unpin>,
+        life: &Arc<Life>,
+    ) -> Self {
+        Self { output: Source::lines(output), input: Outbox::open(input, life.clone()) }
+    }
 }
 
 /// One open connection. Dropping it kills what it is made of.
@@ -65,7 +76,7 @@ impl Link {
     ) -> impl Future<Output = Result<Self, ConnectError>> + Send {
         let (life, junk) = (ends.life.clone(), ends.junk.clone());
         let junk_before = junk.load(Ordering::Relaxed);
-        let outbox = Outbox::open(streams.input, life.clone());
+        let outbox = streams.input;
         let host =
             Host { asks: terms.asks.clone(), flights: ends.flights.clone(), notices: terms.notices.clone() };
         let wire = Wire::new(streams.output, outbox.clone(), ends);

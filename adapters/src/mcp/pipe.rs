@@ -46,6 +46,7 @@ impl PipeConnector {
         };
         let (life, output_over) = (Arc::new(Life::new(Words::default())), CancellationToken::new());
         let body = Body::of_pipe(life.clone(), output_over.clone());
+        let streams = Streams::of_lines(output, input, &life);
         let ends = WireEnds {
             notices: terms.notices.clone(),
             life,
@@ -53,7 +54,7 @@ impl PipeConnector {
             flights: Arc::new(Flights::new(self.late.clone())),
             output_over: Some(output_over.drop_guard()),
         };
-        let link = Link::open(Streams { output, input }, ends, body, terms).await?;
+        let link = Link::open(streams, ends, body, terms).await?;
         Ok(Arc::new(link))
     }
 }

@@ -109,7 +109,10 @@ impl Requests {
             self.flights.board(&token, passenger.pulse, passenger.origin)
         });
         let answer = handle.await_response().await;
-        abandoned.id = None;
+        // What carried the request may have failed where the protocol has no words for it.
+        if let Some(failure) = abandoned.id.take().and_then(|id| self.life.failure(&id)) {
+            return Err(failure);
+        }
         match answer {
             Ok(ServerResult::CustomResult(answer)) => Ok(answer.0),
             // A transport of rmcp's own has read it.

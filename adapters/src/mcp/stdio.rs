@@ -17,6 +17,7 @@ use super::stderr::{StderrLog, StderrRing};
 use super::wire::WireEnds;
 use super::words::Words;
 use crate::BoxFuture;
+use crate::policy::{AllowAll, Approach, Gate, ServerPolicy};
 use crate::server::{Connection, Connector, Terms};
 
 /// Starts a child process for each connection and speaks MCP on its standard streams.
@@ -30,6 +31,7 @@ pub struct StdioConnector {
     junk: Arc<AtomicU64>,
     late: Arc<AtomicU64>,
     words: Words,
+    gate: Gate,
 }
 
 impl StdioConnector {
@@ -43,6 +45,7 @@ impl StdioConnector {
                 args: args.clone(),
                 env: env.clone(),
                 cwd: cwd.clone(),
+                proxies: definition.proxies,
             }),
             Transport::Http { endpoint, .. } | Transport::Sse { endpoint, .. } => Err(ConnectError::Spawn {
                 command: endpoint.to_string(),
@@ -54,11 +57,22 @@ impl StdioConnector {
             }),
         };
         let (ring, words) = (StderrRing::new(limits.stderr_lines), Words::of(definition));
-        Self { program, ring, junk: Arc::default(), late: Arc::default(), words }
+        let gate = Gate::new(Arc::new(AllowAll), definition.id.clone());
+        Self { program, ring, junk: Arc::default(), late: Arc::default(), words, gate }
+    }
+
+    /// Asks this policy before each start of the process.
+    #[must_use]
+    pub fn asking(mut self, policy: Arc<dyn ServerPolicy>) -> Self {
+        self.gate = self.gate.with(policy);
+        self
     }
 
     async fn open(&self, terms: Terms) -> Result<Arc<dyn Connection>, ConnectError> {
-        let mut leader = self.program.as_ref().map_err(Clone::clone)?.start().await?;
+        let program = self.program.as_ref().map_err(Clone::clone)?;
+        let (command, args, cwd) = (program.command.clone(), program.args.clone(), program.cwd.clone());
+        self.gate.ask(Approach::Spawn { command, args, cwd }).await?;
+        let mut leader = program.start().await?;
         let child = leader.child();
         let (Some(input), Some(output), Some(stderr)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
@@ -69,6 +83,7 @@ impl StdioConnector {
         let log = StderrLog::new(self.ring.clone(), self.words.clone());
         let drained = tokio::spawn(log.clone().drain(stderr));
         let body = Body::of_process(leader, life.clone(), output_over.clone(), (log, drained));
+        let streams = Streams::of_lines(Box::new(output), Box::new(input), &life);
         let ends = WireEnds {
             notices: terms.notices.clone(),
             life,
@@ -76,10 +91,7 @@ impl StdioConnector {
             flights: Arc::new(Flights::new(self.late.clone())),
             output_over: Some(output_over.drop_guard()),
         };
-        let link =
-            Link::open(Streams { output: Box::new(output), input: Box::new(input) }, ends, body, terms)
-                .await?;
-        Ok(Arc::new(link))
+        Ok(Arc::new(Link::open(streams, ends, body, terms).await?))
     }
 }
 
