@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use pilothouse_actors::catalog::CatalogMsg;
 use pilothouse_actors::registry::{RegistryMsg, builtins};
-use pilothouse_actors::slot::Letter;
 use pilothouse_actors::topics::TopicsMsg;
 use pilothouse_actors::wiring::{Materials, Wiring};
 use pilothouse_adapters::asks::Asks;
@@ -24,11 +23,11 @@ use pilothouse_messages::error::{AskError, StartError, StoreError};
 use pilothouse_messages::id::{ServerId, TopicId};
 use pilothouse_messages::limits::Limits;
 use pilothouse_rules::registry::Registry;
-use ractor::{Actor, ActorRef};
+use ractor::Actor;
 use tokio::sync::watch;
 
 use crate::inner::{Inner, Life};
-use crate::root::{RootActor, RootArgs, RootMsg};
+use crate::root::{RootActor, RootArgs};
 use crate::runtime::Runtime;
 use crate::stop::in_turn;
 pub use server::Server;

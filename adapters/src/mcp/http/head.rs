@@ -110,11 +110,10 @@ fn insert(headers: &mut HeaderMap, name: HeaderName, value: Option<&str>) {
 fn encoded(value: &str) -> String {
     let blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
     let bytes = value.as_bytes();
-    let is_plain = bytes.iter().all(|byte| (0x20..=0x7e).contains(byte))
-        && !blank(bytes.first())
-        && !blank(bytes.last())
-        && !(value.starts_with("=?base64?") && value.ends_with("?="));
-    if is_plain { value.to_owned() } else { format!("=?base64?{}?=", BASE64_STANDARD.encode(value)) }
+    let is_odd = |byte: &u8| !(0x20..=0x7e).contains(byte);
+    let looks_encoded = value.starts_with("=?base64?") && value.ends_with("?=");
+    let needs_it = looks_encoded || bytes.iter().any(is_odd) || blank(bytes.first()) || blank(bytes.last());
+    if needs_it { format!("=?base64?{}?=", BASE64_STANDARD.encode(value)) } else { value.to_owned() }
 }
 
 #[cfg(test)]

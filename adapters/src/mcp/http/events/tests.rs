@@ -16,9 +16,12 @@ fn read(stream: &[u8], size: usize) -> (Vec<(String, String)>, Option<String>, O
     (events, parser.last_id, parser.retry)
 }
 
+/// A stream, its events, the last id, and the retry in milliseconds.
+type Row = (&'static str, &'static [(&'static str, &'static str)], Option<&'static str>, Option<u64>);
+
 #[test]
 fn events_are_the_same_whatever_the_borders_of_the_chunks() {
-    let rows: [(&str, &[(&str, &str)], Option<&str>, Option<u64>); 9] = [
+    let rows: [Row; 9] = [
         ("data: a\n\n", &[("", "a")], None, None),
         ("\u{feff}data: a\r\n\r\ndata:b\r\rdata: c\n\n", &[("", "a"), ("", "b"), ("", "c")], None, None),
         ("data: a\ndata:  b\ndata\n\n", &[("", "a\n b\n")], None, None),
