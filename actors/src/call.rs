@@ -215,7 +215,7 @@ async fn call_server(
         clock,
     };
     watch.sent();
-    checked(drive.to_the_end(watch).await, schema).await
+    checked(drive.run(watch).await, schema).await
 }
 
 /// What the tool says about its structured content, as it stood when the call was allowed.

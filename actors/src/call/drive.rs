@@ -46,7 +46,7 @@ pub(super) struct Drive<'a> {
 
 impl Drive<'_> {
     /// Sends the call, and again with its answers as often as it asks.
-    pub(super) async fn to_the_end(mut self, watch: &mut dyn CallWatch) -> CallResult {
+    pub(super) async fn run(mut self, watch: &mut dyn CallWatch) -> CallResult {
         let mut answers = None;
         for round in 1..=self.rounds.saturating_add(1) {
             let asked = match self.round(answers).await {
@@ -116,7 +116,7 @@ impl Drive<'_> {
         let unwanted = Unwanted { connection: self.ready.connection.clone(), id: Some(ticket.id.clone()) };
         match self.follow(&mut ticket, watch).await {
             Ok(last_word) => {
-                unwanted.is_done();
+                unwanted.settle();
                 last_word
             }
             // Dropping `unwanted` tells the server.
@@ -219,7 +219,7 @@ struct Unwanted {
 }
 
 impl Unwanted {
-    fn is_done(mut self) {
+    fn settle(mut self) {
         self.id = None;
     }
 }

@@ -31,10 +31,11 @@ pub(super) async fn listen(requests: Requests, notices: Notices) {
         let filter = SubscriptionFilter::builder().tools_list_changed().build();
         let request = SubscriptionsListenRequest::new(SubscriptionsListenRequestParams::new(filter));
         let request = ClientRequest::SubscriptionsListenRequest(request);
-        match requests.result(request, Map::new(), None).await {
-            Err(RequestError::Ended { .. } | RequestError::Server { code: METHOD_NOT_FOUND, .. }) => return,
-            // It has ended; how makes no difference.
-            Ok(_) | Err(_) => {}
+        // Whatever else it says: it has ended, and how makes no difference.
+        if let Err(RequestError::Ended { .. } | RequestError::Server { code: METHOD_NOT_FOUND, .. }) =
+            requests.result(request, Map::new(), None).await
+        {
+            return;
         }
         if opened.elapsed() >= LONG {
             pause = PAUSE_FIRST;
