@@ -1,5 +1,7 @@
 //! Builds a runtime: everything is checked at once, then started in order.
 
+#[cfg(feature = "mcp")]
+mod config;
 mod server;
 
 use std::collections::BTreeMap;
@@ -29,6 +31,8 @@ use crate::inner::{Inner, Life};
 use crate::root::{RootActor, RootArgs, RootMsg};
 use crate::runtime::Runtime;
 use crate::stop::in_turn;
+#[cfg(feature = "mcp")]
+pub use config::{ConfigError, ConfigNote, ConfigOptions, ImportedServers, OnMistake, servers_from_json};
 pub(crate) use server::BadServer;
 pub use server::Server;
 

@@ -27,6 +27,8 @@ mod topic;
 mod topics;
 mod tree;
 
+#[cfg(feature = "mcp")]
+pub use builder::{ConfigError, ConfigNote, ConfigOptions, ImportedServers, OnMistake, servers_from_json};
 pub use builder::{Builder, Server};
 pub use runtime::Runtime;
 pub use server::ServerHandle;

@@ -418,3 +418,6 @@ pub enum HttpAnswers {
     /// As an event stream that ends with the answer.
     Sse,
 }
+
+#[cfg(test)]
+mod tests;

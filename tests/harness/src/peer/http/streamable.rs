@@ -108,7 +108,12 @@ fn asked(shared: &Arc<Shared>, live: &Arc<Live>, http: &HttpRequest, request: Re
         Ok(None) => (HttpSession::new(String::new(), &shared.state), true),
         Err(refused) => return refused,
     };
+    let is_lost = fault.as_ref().is_some_and(|fault| fault.stream.is_some());
     let reply = run(live, &session, request, plan);
+    if is_lost && is_its_own {
+        // Its client is to believe that it was lost, not cancelled.
+        session.clone().run_on();
+    }
     let reply = if opens { reply.with(SESSION, &session.id) } else { reply };
     if is_its_own {
         // What a server says by itself has no stream to go to: the session ends with this response.
