@@ -72,7 +72,9 @@ pub mod clock {
 pub mod mcp {
     #[cfg(feature = "mcp")]
     pub use pilothouse_adapters::mcp::InMemoryServer;
+    pub use pilothouse_adapters::policy::{AllowAll, Approach, PublicOnly, ServerPolicy};
     pub use pilothouse_adapters::server::{Connection, Connector, Notice, Notices, Page};
+    pub use pilothouse_messages::server::Proxies;
 }
 
 /// Servers from the configuration files that people already have.

@@ -285,6 +285,14 @@ fn refused_by(error: &RequestError) -> CallResult {
         RequestError::Server { code: INVALID_PARAMS, message } => {
             rejected(&format!("the server refused the arguments: {message}"))
         }
+        RequestError::Unsent { reason } => CallResult::unavailable(
+            format!("the server could not be reached: {reason}; it was not called"),
+            None,
+        ),
+        // A gateway that says so does not know whether the server behind it has acted.
+        RequestError::Interrupted { reason } | RequestError::Http { status: 502 | 504, reason } => {
+            unknown(&format!("it was sent, and no answer came: {reason}"))
+        }
         RequestError::Ended { reason } => {
             unknown(&format!("it was sent, and the connection ended before it answered: {reason}"))
         }

@@ -17,6 +17,8 @@ use std::time::Duration;
 
 mod body;
 mod environment;
+#[cfg(feature = "mcp-http")]
+mod http;
 mod life;
 mod lines;
 mod link;
@@ -25,12 +27,18 @@ mod parse;
 mod pipe;
 mod reply;
 mod spawn;
+#[cfg(feature = "mcp-http")]
+mod sse;
 mod stderr;
 mod stdio;
 mod wire;
 mod words;
 
+#[cfg(feature = "mcp-http")]
+pub use http::{BadHttp, HttpConnector};
 pub use pipe::{InMemoryServer, PipeConnector};
+#[cfg(feature = "mcp-http")]
+pub use sse::SseConnector;
 pub use stdio::StdioConnector;
 
 /// How long two signs of one death (the end of the output, the exit) may lie apart before they count as two events.

@@ -92,6 +92,32 @@ pub enum StartError {
         /// The id.
         server: ServerId,
     },
+    /// A server's URL is not one.
+    #[error("cannot start: the URL of the server \"{server}\" cannot be used: {reason}")]
+    Url {
+        /// Whose.
+        server: ServerId,
+        /// In plain words; it shows no part of the URL.
+        reason: String,
+    },
+    /// A server's header cannot be sent.
+    #[error("cannot start: the header {name:?} of the server \"{server}\" cannot be sent: {reason}")]
+    Header {
+        /// Whose.
+        server: ServerId,
+        /// The header's name.
+        name: String,
+        /// In plain words; it shows no part of the value.
+        reason: String,
+    },
+    /// A server needs what was not compiled in.
+    #[error("cannot start: the server \"{server}\" needs the cargo feature {feature}: turn it on")]
+    Feature {
+        /// Which.
+        server: ServerId,
+        /// The feature, or the choice of features.
+        feature: &'static str,
+    },
     /// A function cannot be registered.
     #[error("cannot start: a function cannot be registered")]
     Function(#[from] RegistryError),
@@ -124,6 +150,11 @@ fn reasons(error: &StartError) -> String {
 }
 
 impl StartError {
+    /// What is wrong, with all of its reasons, for a sentence of the caller's own.
+    pub fn reasons(&self) -> String {
+        reasons(self)
+    }
+
     /// One error as it is, several as [`StartError::Several`].
     pub fn of(mut wrong: Vec<Self>) -> Self {
         match (wrong.pop(), wrong.is_empty()) {
@@ -276,6 +307,12 @@ pub enum ServerError {
         /// Why.
         source: IdError,
     },
+    /// Its definition can reach no server.
+    #[error("the server cannot be added: {reason}")]
+    Definition {
+        /// In plain words.
+        reason: String,
+    },
     /// Another server has the id.
     #[error("there is a server \"{server}\" already: give each its own id")]
     Duplicate {
@@ -313,6 +350,22 @@ pub enum ConnectError {
         /// In plain words.
         reason: String,
     },
+    /// The server wants other credentials, or none would do. Trying again does not help.
+    #[error("not authorised: {reason}")]
+    Unauthorised {
+        /// In plain words, with what to do.
+        reason: String,
+        /// What the server's `WWW-Authenticate` header says.
+        challenge: Option<String>,
+    },
+    /// The embedder's server policy does not allow it. Trying again does not help.
+    #[error("the server policy refused {what}: {reason}")]
+    Refused {
+        /// The program, or the host with its addresses.
+        what: String,
+        /// The policy's words.
+        reason: String,
+    },
     /// The server was silent.
     #[error("no answer to the handshake within {within_ms} ms")]
     TimedOut {
@@ -325,7 +378,7 @@ impl ConnectError {
     /// `true` if only a change of the definition or of the machine can help.
     pub fn is_permanent(&self) -> bool {
         match self {
-            Self::Spawn { .. } => true,
+            Self::Spawn { .. } | Self::Unauthorised { .. } | Self::Refused { .. } => true,
             Self::Handshake { .. } | Self::TimedOut { .. } => false,
         }
     }
@@ -349,10 +402,50 @@ pub enum RequestError {
         /// In plain words.
         reason: String,
     },
+    /// The server wants other credentials.
+    #[error("not authorised: {reason}")]
+    Unauthorised {
+        /// In plain words, with what to do.
+        reason: String,
+        /// What the server's `WWW-Authenticate` header says.
+        challenge: Option<String>,
+    },
+    /// The answer is an HTTP status and no MCP message.
+    #[error("the server answered HTTP {status}: {reason}")]
+    Http {
+        /// The status.
+        status: u16,
+        /// In plain words, with the start of what the server said.
+        reason: String,
+    },
+    /// It never reached the server.
+    #[error("it could not be sent: {reason}")]
+    Unsent {
+        /// In plain words.
+        reason: String,
+    },
+    /// It was sent, and its answer was broken off; the connection may go on.
+    #[error("the answer was broken off: {reason}")]
+    Interrupted {
+        /// In plain words.
+        reason: String,
+    },
     /// The connection ended first.
     #[error("the connection ended: {reason}")]
     Ended {
         /// In plain words.
         reason: String,
     },
+}
+
+impl RequestError {
+    /// `true` if the same request may be answered later; it may have had its effect all the same unless it is
+    /// [`Unsent`](Self::Unsent).
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Unsent { .. } | Self::Interrupted { .. } | Self::Ended { .. } => true,
+            Self::Http { status, .. } => matches!(status, 408 | 429 | 500..),
+            Self::Server { .. } | Self::Malformed { .. } | Self::Unauthorised { .. } => false,
+        }
+    }
 }

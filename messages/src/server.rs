@@ -49,6 +49,17 @@ pub enum Transport {
     },
 }
 
+/// Whether a server is reached through the proxies that this process's environment names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Proxies {
+    /// No: HTTP goes straight to the server, and a child process is told of no proxy.
+    #[default]
+    None,
+    /// Yes: HTTP obeys `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`, and a child process gets these and the
+    /// variables that name further certificate authorities.
+    FromEnvironment,
+}
+
 /// One MCP server as the embedder defines it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerDefinition {
@@ -60,6 +71,8 @@ pub struct ServerDefinition {
     pub tenant: Option<TenantId>,
     /// How it is reached.
     pub transport: Transport,
+    /// Whether proxies are used.
+    pub proxies: Proxies,
     /// Whether it runs at all.
     pub enabled: bool,
     /// Its own connect deadline; `None` takes the runtime's limit.
@@ -84,6 +97,7 @@ impl ServerDefinition {
             id,
             tenant: None,
             transport,
+            proxies: Proxies::None,
             enabled: true,
             connect_timeout: None,
             call_timeout: None,

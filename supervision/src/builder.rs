@@ -16,6 +16,7 @@ use pilothouse_actors::topics::TopicsMsg;
 use pilothouse_actors::wiring::{Materials, Wiring};
 use pilothouse_adapters::clock::{Clock, SystemClock};
 use pilothouse_adapters::model::{Model, ModelResolver};
+use pilothouse_adapters::policy::{AllowAll, ServerPolicy};
 use pilothouse_adapters::store::memory::MemoryStore;
 use pilothouse_adapters::store::pages::each_pair;
 use pilothouse_adapters::store::{Keyspace, Store};
@@ -33,7 +34,6 @@ use crate::runtime::Runtime;
 use crate::stop::in_turn;
 #[cfg(feature = "mcp")]
 pub use config::{ConfigError, ConfigNote, ConfigOptions, ImportedServers, OnMistake, servers_from_json};
-pub(crate) use server::BadServer;
 pub use server::Server;
 
 /// A runtime that is being put together.
@@ -48,6 +48,7 @@ pub struct Builder {
     limits: Limits,
     clock: Option<Arc<dyn Clock>>,
     seed: u64,
+    policy: Option<Arc<dyn ServerPolicy>>,
 }
 
 #[derive(Default)]
@@ -131,6 +132,14 @@ impl Builder {
         self
     }
 
+    /// Asks this policy before every start of a server's process, and before every connection to a server's host, also
+    /// after a redirect. Without it everything is allowed. Servers with a connector of the embedder's own are not asked
+    /// about.
+    pub fn server_policy(mut self, policy: impl ServerPolicy) -> Self {
+        self.policy = Some(Arc::new(policy));
+        self
+    }
+
     /// Checks everything, opens the store and starts the tree. Servers connect in the background: a dead one does not
     /// delay the start.
     ///
@@ -140,7 +149,8 @@ impl Builder {
         let tokio = tokio::runtime::Handle::try_current().map_err(|_none| StartError::NoTokio)?;
         let limits = self.limits.clamped();
         let mut wrong = Vec::new();
-        let servers = checked_servers(self.servers, &limits, &mut wrong);
+        let policy = self.policy.unwrap_or_else(|| Arc::new(AllowAll));
+        let servers = checked_servers(self.servers, &limits, &policy, &mut wrong);
         let functions: BTreeMap<_, _> =
             self.functions.into_iter().map(|function| (function.definition.name.clone(), function)).collect();
         let table = match Registry::new(builtins(&functions)) {
@@ -173,7 +183,8 @@ impl Builder {
         let (root, _join) = Actor::spawn(None, RootActor, root)
             .await
             .map_err(|error| StartError::Actor { actor: "root".to_owned(), reason: error.to_string() })?;
-        let runtime = runtime(wiring.clone(), root, tokio);
+        let life = watch::Sender::new(Life::Running);
+        let runtime = Runtime(Arc::new(Inner { wiring: wiring.clone(), root, tokio, life, policy }));
         if let Err((actor, error)) = read_back(&wiring).await {
             // What could not be read is left as it is.
             let _forced = runtime.shutdown().await;
@@ -196,25 +207,22 @@ async fn read_back(wiring: &Wiring) -> Result<(), (&'static str, AskError)> {
     greeted.map_err(|error| ("registry", error))
 }
 
-fn runtime(wiring: Arc<Wiring>, root: ActorRef<Letter<RootMsg>>, tokio: tokio::runtime::Handle) -> Runtime {
-    Runtime(Arc::new(Inner { wiring, root, tokio, life: watch::Sender::new(Life::Running) }))
-}
-
 fn checked_servers(
     servers: Vec<Server>,
     limits: &Limits,
+    policy: &Arc<dyn ServerPolicy>,
     wrong: &mut Vec<StartError>,
 ) -> Vec<server::Reachable> {
     let mut checked: BTreeMap<ServerId, server::Reachable> = BTreeMap::new();
     for server in servers {
-        match server.checked(limits) {
+        match server.checked(limits, policy) {
             Ok((definition, connector)) => {
                 let server = definition.id.clone();
                 if checked.insert(server.clone(), (definition, connector)).is_some() {
                     wrong.push(StartError::DuplicateServer { server });
                 }
             }
-            Err(BadServer { text, source }) => wrong.push(StartError::Id { text, source }),
+            Err(error) => wrong.push(error),
         }
     }
     checked.into_values().collect()

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pilothouse_actors::slot::Letter;
 use pilothouse_actors::wiring::Wiring;
+use pilothouse_adapters::policy::ServerPolicy;
 use ractor::ActorRef;
 use tokio::sync::watch;
 
@@ -24,6 +25,8 @@ pub(crate) struct Inner {
     /// Where the shutdown of a dropped runtime runs.
     pub(crate) tokio: tokio::runtime::Handle,
     pub(crate) life: watch::Sender<Life>,
+    /// Who is asked before a server is reached.
+    pub(crate) policy: Arc<dyn ServerPolicy>,
 }
 
 impl Inner {

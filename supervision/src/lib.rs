@@ -27,9 +27,9 @@ mod topic;
 mod topics;
 mod tree;
 
+pub use builder::{Builder, Server};
 #[cfg(feature = "mcp")]
 pub use builder::{ConfigError, ConfigNote, ConfigOptions, ImportedServers, OnMistake, servers_from_json};
-pub use builder::{Builder, Server};
 pub use runtime::Runtime;
 pub use server::ServerHandle;
 pub use stop::Shutdown;

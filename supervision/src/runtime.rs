@@ -10,13 +10,13 @@ use pilothouse_actors::wiring::ServerPlace;
 use pilothouse_adapters::store::Keyspace;
 use pilothouse_adapters::store::log::topic_prefix;
 use pilothouse_messages::approval::{Card, DecideAnswer, Decision};
-use pilothouse_messages::error::{AskError, DecideError, ServerError, StoreError, TopicError};
+use pilothouse_messages::error::{AskError, DecideError, ServerError, StartError, StoreError, TopicError};
 use pilothouse_messages::id::{ApprovalId, ServerId, TopicId};
 use pilothouse_messages::topic::{TopicCommand, TopicConfig};
 use pilothouse_messages::tree::TreeNode;
 
 use crate::approvals;
-use crate::builder::{BadServer, Builder, Server};
+use crate::builder::{Builder, Server};
 use crate::inner::Inner;
 use crate::server::ServerHandle;
 use crate::stop::Shutdown;
@@ -129,9 +129,11 @@ impl Runtime {
     /// [`ServerError::Id`], [`ServerError::Duplicate`], or that the servers' supervisor could not be asked.
     pub async fn add_server(&self, server: Server) -> Result<ServerHandle, ServerError> {
         let wiring = &self.0.wiring;
-        let checked = server.checked(&wiring.limits);
-        let (definition, connector) =
-            checked.map_err(|BadServer { text, source }| ServerError::Id { text, source })?;
+        let checked = server.checked(&wiring.limits, &self.0.policy);
+        let (definition, connector) = checked.map_err(|error| match error {
+            StartError::Id { text, source } => ServerError::Id { text, source },
+            other => ServerError::Definition { reason: other.reasons() },
+        })?;
         let server = definition.id.clone();
         let place = Arc::new(ServerPlace::new(definition, connector, &wiring.limits, wiring.clock.now()));
         let added = wiring.servers.slot.ask(|reply| ServersMsg::Add { place: place.clone(), reply }).await?;

@@ -3,6 +3,8 @@
 use std::env;
 use std::ffi::{OsStr, OsString};
 
+use pilothouse_messages::server::Proxies;
+
 /// Variables that programs need to find themselves, their user and their language; none holds a credential.
 #[cfg(not(windows))]
 const BASE: &[&str] =
@@ -36,9 +38,41 @@ const BASE: &[&str] = &[
 /// Families of such variables.
 const BASE_PREFIXES: &[&str] = if cfg!(windows) { &[] } else { &["LC_", "XDG_"] };
 
-/// The part of our own environment that every child process gets.
-pub(super) fn base() -> Vec<(OsString, OsString)> {
-    env::vars_os().filter(|(name, _)| is_base(name)).collect()
+/// Where proxies are, in capitals and small letters; their values may hold credentials.
+const PROXIES: &[&str] = &["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"];
+/// Where further certificate authorities are; without them a proxy that looks into TLS is of no use.
+const AUTHORITIES: &[&str] =
+    &["SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"];
+
+/// The part of our own environment that a child process gets.
+pub(super) fn base(proxies: Proxies) -> Vec<(OsString, OsString)> {
+    let passes = |name: &OsStr| match proxies {
+        Proxies::None => is_base(name),
+        Proxies::FromEnvironment => is_base(name) || is_of_the_network(name),
+    };
+    env::vars_os().filter(|(name, _)| passes(name)).collect()
+}
+
+/// What the values of the proxies' variables hide.
+pub(super) fn proxy_secrets() -> Vec<String> {
+    let proxies = env::vars_os().filter(|(name, _)| is_of_the_network(name));
+    let values = proxies.filter_map(|(_, value)| value.into_string().ok());
+    values
+        .filter_map(|value| {
+            let rest = value.split_once("://").map_or(value.as_str(), |(_, rest)| rest);
+            let (user, _) = rest.rsplit_once('@')?;
+            Some(user.split_once(':').map_or(user, |(_, password)| password).to_owned())
+        })
+        .collect()
+}
+
+fn is_of_the_network(name: &OsStr) -> bool {
+    let Some(name) = name.to_str() else {
+        return false;
+    };
+    let is_small = !name.bytes().any(|byte| byte.is_ascii_uppercase());
+    let is_proxy = PROXIES.iter().any(|proxy| *proxy == name || is_small && proxy.eq_ignore_ascii_case(name));
+    is_proxy || AUTHORITIES.contains(&name)
 }
 
 fn is_base(name: &OsStr) -> bool {

@@ -1,11 +1,18 @@
 //! Owns the one fact that everything of a connection waits for: that it is over, and why.
 
+use std::collections::HashMap;
 use std::fmt::Display;
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use pilothouse_messages::error::RequestError;
+use rmcp::model::RequestId;
 use tokio_util::sync::CancellationToken;
 
 use super::words::Words;
+
+/// Failures whose requests nobody asks about any more; more of them are forgotten.
+#[cfg(feature = "mcp-http")]
+const FAILURES_MAX: usize = 1_024;
 
 /// The life of one connection. The first reason stays.
 #[derive(Debug, Default)]
@@ -14,6 +21,8 @@ pub(super) struct Life {
     reason: OnceLock<String>,
     /// What a reason may show.
     words: Words,
+    /// Requests that failed below JSON-RPC: an error in its form is on its way, and this is what it stands for.
+    failures: Mutex<HashMap<RequestId, RequestError>>,
 }
 
 impl Life {
@@ -32,6 +41,25 @@ impl Life {
     pub(super) fn end(&self, reason: impl Display) {
         self.foretell(reason);
         self.over.cancel();
+    }
+
+    /// Says what the error stands for that answers this request next.
+    #[cfg(feature = "mcp-http")]
+    pub(super) fn fail(&self, request: RequestId, error: RequestError) {
+        let mut failures = self.failures();
+        if failures.len() >= FAILURES_MAX {
+            failures.clear();
+        }
+        failures.insert(request, error);
+    }
+
+    /// What the answer to this request stands for, if it is none of the server's; told once.
+    pub(super) fn failure(&self, request: &RequestId) -> Option<RequestError> {
+        self.failures().remove(request)
+    }
+
+    fn failures(&self) -> MutexGuard<'_, HashMap<RequestId, RequestError>> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What of the server's words may be shown.

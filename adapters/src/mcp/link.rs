@@ -24,19 +24,30 @@ use super::body::Body;
 use super::life::Life;
 use super::outbox::Outbox;
 use super::reply;
-use super::wire::{Wire, WireEnds};
+use super::wire::{Source, Wire, WireEnds};
 use crate::BoxFuture;
 use crate::server::{Connection, Page};
 
 /// The versions with an `initialize` handshake whose rules are kept here.
 const UNDERSTOOD: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
-/// The server's streams, seen from here.
+/// Both directions of a connection, seen from here.
 pub(super) struct Streams {
-    /// What the server writes.
-    pub(super) output: Box<dyn AsyncRead + Send + Unpin>,
-    /// What it reads.
-    pub(super) input: Box<dyn AsyncWrite + Send + Unpin>,
+    /// What the server says.
+    pub(super) output: Source,
+    /// What it is told.
+    pub(super) input: Outbox,
+}
+
+impl Streams {
+    /// A pair of byte streams with a message on each line.
+    pub(super) fn of_lines(
+        output: Box<dyn AsyncRead + Send + Unpin>,
+        input: Box<dyn AsyncWrite + Send + Unpin>,
+        life: &Arc<Life>,
+    ) -> Self {
+        Self { output: Source::lines(output), input: Outbox::open(input, life.clone()) }
+    }
 }
 
 /// One open connection. Dropping it kills what it is made of.
@@ -61,7 +72,7 @@ impl Link {
     ) -> impl Future<Output = Result<Self, ConnectError>> + Send {
         let (life, junk) = (ends.life.clone(), ends.junk.clone());
         let junk_before = junk.load(Ordering::Relaxed);
-        let outbox = Outbox::open(streams.input, life.clone());
+        let outbox = streams.input;
         let wire = Wire::new(streams.output, outbox.clone(), ends);
         async move {
             Self::greet(wire, outbox, life, body).await.map_err(|mut reason| {
@@ -130,7 +141,9 @@ impl Link {
         };
         let mut abandoned = Abandoned { link: self, id: Some(handle.id.clone()) };
         let answer = handle.await_response().await;
-        abandoned.id = None;
+        if let Some(failure) = abandoned.id.take().and_then(|id| self.life.failure(&id)) {
+            return Err(failure);
+        }
         match answer {
             Ok(ServerResult::CustomResult(answer)) => Ok(answer.0),
             Ok(_) => Err(RequestError::Malformed { reason: "it is no answer to this request".to_owned() }),

@@ -25,8 +25,8 @@ pub(super) struct Outbox {
     life: Arc<Life>,
 }
 
-/// The writing task's end of the queue.
-struct Writer {
+/// The other end of an outbox.
+pub(super) struct Queue {
     lines: mpsc::Receiver<Vec<u8>>,
     queued: Arc<AtomicUsize>,
     closed: CancellationToken,
@@ -36,12 +36,18 @@ struct Writer {
 impl Outbox {
     /// Starts the task that writes. It ends with the connection, and the input is closed then.
     pub(super) fn open(input: impl AsyncWrite + Send + Unpin + 'static, life: Arc<Life>) -> Self {
+        let (outbox, queue) = Self::queue(life);
+        tokio::spawn(queue.write_to(input));
+        outbox
+    }
+
+    /// An outbox whose lines somebody else takes.
+    pub(super) fn queue(life: Arc<Life>) -> (Self, Queue) {
         let (sender, lines) = mpsc::channel(QUEUED_LINES_MAX);
         let queued = Arc::new(AtomicUsize::new(0));
         let closed = CancellationToken::new();
-        let writer = Writer { lines, queued: queued.clone(), closed: closed.clone(), life: life.clone() };
-        tokio::spawn(writer.run(input));
-        Self { lines: sender, queued, closed, life }
+        let queue = Queue { lines, queued: queued.clone(), closed: closed.clone(), life: life.clone() };
+        (Self { lines: sender, queued, closed, life }, queue)
     }
 
     /// Leaves a line. Never waits: a server that has left the whole queue unread is given up.
@@ -73,6 +79,40 @@ impl Outbox {
     }
 }
 
+/// A line that was taken and is not sent yet.
+#[cfg(feature = "mcp-http")]
+pub(super) struct Queued {
+    line: Vec<u8>,
+    counted: Counted,
+}
+
+#[cfg(feature = "mcp-http")]
+impl Queued {
+    /// The line.
+    pub(super) fn line(&self) -> &[u8] {
+        &self.line
+    }
+
+    /// The line, and what counts it among those that wait.
+    pub(super) fn open(self) -> (Vec<u8>, Counted) {
+        (self.line, self.counted)
+    }
+}
+
+/// Counts a line among those that wait, until it is dropped.
+#[cfg(feature = "mcp-http")]
+pub(super) struct Counted {
+    queued: Arc<AtomicUsize>,
+    bytes: usize,
+}
+
+#[cfg(feature = "mcp-http")]
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.queued.fetch_sub(self.bytes, Ordering::AcqRel);
+    }
+}
+
 /// Ends the connection if the input of a server inside this process panics: nobody else would notice.
 struct Panics(Arc<Life>);
 
@@ -84,8 +124,22 @@ impl Drop for Panics {
     }
 }
 
-impl Writer {
-    async fn run(mut self, mut input: impl AsyncWrite + Unpin) {
+impl Queue {
+    /// The next line; `None` once the outbox is closed or the connection has ended. It counts as waiting until what
+    /// comes with it is dropped.
+    #[cfg(feature = "mcp-http")]
+    pub(super) async fn next(&mut self) -> Option<Queued> {
+        let line = tokio::select! {
+            biased;
+            () = self.life.over() => None,
+            () = self.closed.cancelled() => None,
+            line = self.lines.recv() => line,
+        }?;
+        let counted = Counted { queued: self.queued.clone(), bytes: line.len() };
+        Some(Queued { line, counted })
+    }
+
+    async fn write_to(mut self, mut input: impl AsyncWrite + Unpin) {
         let (life, closed) = (self.life.clone(), self.closed.clone());
         let _noticed = Panics(life.clone());
         let broke = tokio::select! {

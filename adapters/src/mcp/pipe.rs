@@ -44,9 +44,10 @@ impl PipeConnector {
         };
         let (life, output_over) = (Arc::new(Life::new(Words::default())), CancellationToken::new());
         let body = Body::of_pipe(life.clone(), output_over.clone());
+        let streams = Streams::of_lines(output, input, &life);
         let ends =
             WireEnds { notices, life, junk: self.junk.clone(), output_over: Some(output_over.drop_guard()) };
-        let link = Link::open(Streams { output, input }, ends, body).await?;
+        let link = Link::open(streams, ends, body).await?;
         Ok(Arc::new(link))
     }
 }

@@ -7,6 +7,7 @@ use std::process::Stdio;
 
 use pilothouse_messages::error::ConnectError;
 use pilothouse_messages::secret::Secret;
+use pilothouse_messages::server::Proxies;
 use tokio::process::Command;
 
 use super::body::Leader;
@@ -23,6 +24,8 @@ pub(super) struct Program {
     pub(super) env: BTreeMap<String, Secret>,
     /// Where it runs.
     pub(super) cwd: Option<PathBuf>,
+    /// Whether it hears of the proxies in our own environment.
+    pub(super) proxies: Proxies,
 }
 
 impl Program {
@@ -44,7 +47,7 @@ impl Program {
         command
             .args(&self.args)
             .env_clear()
-            .envs(environment::base())
+            .envs(environment::base(self.proxies))
             .envs(self.env.iter().map(|(name, value)| (name, value.expose())))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -16,6 +16,7 @@ use super::stderr::{StderrLog, StderrRing};
 use super::wire::WireEnds;
 use super::words::Words;
 use crate::BoxFuture;
+use crate::policy::{AllowAll, Approach, Gate, ServerPolicy};
 use crate::server::{Connection, Connector, Notices};
 
 /// Starts a child process for each connection and speaks MCP on its standard streams.
@@ -28,6 +29,7 @@ pub struct StdioConnector {
     ring: StderrRing,
     junk: Arc<AtomicU64>,
     words: Words,
+    gate: Gate,
 }
 
 impl StdioConnector {
@@ -41,6 +43,7 @@ impl StdioConnector {
                 args: args.clone(),
                 env: env.clone(),
                 cwd: cwd.clone(),
+                proxies: definition.proxies,
             }),
             Transport::Http { endpoint, .. } | Transport::Sse { endpoint, .. } => Err(ConnectError::Spawn {
                 command: endpoint.to_string(),
@@ -52,11 +55,22 @@ impl StdioConnector {
             }),
         };
         let (ring, words) = (StderrRing::new(limits.stderr_lines), Words::of(definition));
-        Self { program, ring, junk: Arc::default(), words }
+        let gate = Gate::new(Arc::new(AllowAll), definition.id.clone());
+        Self { program, ring, junk: Arc::default(), words, gate }
+    }
+
+    /// Asks this policy before each start of the process.
+    #[must_use]
+    pub fn asking(mut self, policy: Arc<dyn ServerPolicy>) -> Self {
+        self.gate = self.gate.with(policy);
+        self
     }
 
     async fn open(&self, notices: Notices) -> Result<Arc<dyn Connection>, ConnectError> {
-        let mut leader = self.program.as_ref().map_err(Clone::clone)?.start().await?;
+        let program = self.program.as_ref().map_err(Clone::clone)?;
+        let (command, args, cwd) = (program.command.clone(), program.args.clone(), program.cwd.clone());
+        self.gate.ask(Approach::Spawn { command, args, cwd }).await?;
+        let mut leader = program.start().await?;
         let child = leader.child();
         let (Some(input), Some(output), Some(stderr)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
@@ -67,11 +81,10 @@ impl StdioConnector {
         let log = StderrLog::new(self.ring.clone(), self.words.clone());
         let drained = tokio::spawn(log.clone().drain(stderr));
         let body = Body::of_process(leader, life.clone(), output_over.clone(), (log, drained));
+        let streams = Streams::of_lines(Box::new(output), Box::new(input), &life);
         let ends =
             WireEnds { notices, life, junk: self.junk.clone(), output_over: Some(output_over.drop_guard()) };
-        let link =
-            Link::open(Streams { output: Box::new(output), input: Box::new(input) }, ends, body).await?;
-        Ok(Arc::new(link))
+        Ok(Arc::new(Link::open(streams, ends, body).await?))
     }
 }
 

@@ -22,6 +22,8 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::{Map, Value, json};
 use tokio::io::AsyncRead;
+#[cfg(feature = "mcp-http")]
+use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio_util::sync::DropGuard;
 
@@ -43,9 +45,39 @@ pub(super) struct WireEnds {
     pub(super) output_over: Option<DropGuard>,
 }
 
+/// Where a server's messages come from.
+pub(super) enum Source {
+    /// Lines of its output.
+    Lines(LineReader<Box<dyn AsyncRead + Send + Unpin>>),
+    /// What was read elsewhere; its end is the end of the output.
+    #[cfg(feature = "mcp-http")]
+    Read(mpsc::Receiver<Parsed>),
+}
+
+impl Source {
+    /// Reads lines within their bound.
+    pub(super) fn lines(output: Box<dyn AsyncRead + Send + Unpin>) -> Self {
+        Self::Lines(LineReader::new(output, LINE_BYTES_MAX))
+    }
+
+    async fn next(&mut self) -> Next {
+        match self {
+            Self::Lines(lines) => Next::Line(lines.next().await),
+            #[cfg(feature = "mcp-http")]
+            Self::Read(messages) => messages.recv().await.map_or(Next::Line(Line::End), Next::Read),
+        }
+    }
+}
+
+enum Next {
+    Line(Line),
+    #[cfg(feature = "mcp-http")]
+    Read(Parsed),
+}
+
 /// rmcp's transport over one connection.
 pub(super) struct Wire {
-    lines: LineReader<Box<dyn AsyncRead + Send + Unpin>>,
+    source: Source,
     outbox: Outbox,
     ends: WireEnds,
     /// A long line that is being read off the runtime's threads. Lines stay in order: the next one waits for it, so
@@ -58,10 +90,9 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    /// A wire that reads `output` and writes to `outbox`.
-    pub(super) fn new(output: Box<dyn AsyncRead + Send + Unpin>, outbox: Outbox, ends: WireEnds) -> Self {
-        let lines = LineReader::new(output, LINE_BYTES_MAX);
-        Self { lines, outbox, ends, parsing: None, waiting: VecDeque::new(), greeting: true }
+    /// A wire that reads `source` and writes to `outbox`.
+    pub(super) fn new(source: Source, outbox: Outbox, ends: WireEnds) -> Self {
+        Self { source, outbox, ends, parsing: None, waiting: VecDeque::new(), greeting: true }
     }
 
     fn junk(&self, things: u64) {
@@ -81,21 +112,23 @@ impl Wire {
                 // Only a runtime that shuts down takes a line away.
                 parsed.unwrap_or_else(|_| Parsed::Refused("its output could not be read".to_owned()))
             }
-            None => match self.lines.next().await {
-                Line::Whole(line) if line.len() > LIGHT_BYTES_MAX => {
+            None => match self.source.next().await {
+                #[cfg(feature = "mcp-http")]
+                Next::Read(parsed) => parsed,
+                Next::Line(Line::Whole(line)) if line.len() > LIGHT_BYTES_MAX => {
                     self.parsing = Some(spawn_blocking(move || parse(line)));
                     return ControlFlow::Continue(());
                 }
-                Line::Whole(line) => parse(line),
-                Line::TooLong => {
+                Next::Line(Line::Whole(line)) => parse(line),
+                Next::Line(Line::TooLong) => {
                     let most = LINE_BYTES_MAX >> 20;
                     Parsed::Refused(format!("sent a line of more than {most} MiB"))
                 }
-                Line::End => {
+                Next::Line(Line::End) => {
                     drop(self.ends.output_over.take());
                     return ControlFlow::Break(());
                 }
-                Line::Broken(error) => Parsed::Refused(format!("its output broke: {error}")),
+                Next::Line(Line::Broken(error)) => Parsed::Refused(format!("its output broke: {error}")),
             },
         };
         self.take(parsed)

@@ -4,10 +4,12 @@
 //! megabytes long, and may repeat the key that the server was given: both are cured here, before anything is kept.
 
 use std::fmt::{self, Write as _};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use pilothouse_messages::error::{ConnectError, RequestError};
-use pilothouse_messages::server::{ServerDefinition, Transport};
+use pilothouse_messages::server::{Proxies, ServerDefinition, Transport};
+
+use super::environment::proxy_secrets;
 
 /// What is kept of a reason or an error (4 KiB).
 pub(super) const REASON_BYTES_MAX: usize = 4 << 10;
@@ -21,6 +23,8 @@ const MASK: &str = "<secret>";
 pub(super) struct Words {
     /// Every way in which a secret may be spelt, the longest first, so that no part of one is left over.
     secrets: Arc<[String]>,
+    /// What the server itself gave us to keep, learnt later.
+    learnt: Arc<OnceLock<String>>,
 }
 
 impl Words {
@@ -29,21 +33,41 @@ impl Words {
         let values: Vec<&str> = match &definition.transport {
             Transport::Stdio { env, .. } => env.values().map(|value| value.expose()).collect(),
             Transport::Http { endpoint, headers } | Transport::Sse { endpoint, headers } => {
+                // A server that was given `Bearer x` may repeat `x` alone.
                 let headers = headers.values().map(|value| value.expose());
+                let headers = headers.flat_map(|value| [value, value.rsplit(' ').next().unwrap_or_default()]);
                 endpoint.secrets().into_iter().chain(headers).collect()
             }
             Transport::InMemory { .. } => Vec::new(),
         };
-        let mut secrets: Vec<String> = values.into_iter().flat_map(spellings).collect();
+        let proxies = match definition.proxies {
+            Proxies::None => Vec::new(),
+            Proxies::FromEnvironment => proxy_secrets(),
+        };
+        let values = values.into_iter().chain(proxies.iter().map(String::as_str));
+        let mut secrets: Vec<String> = values.flat_map(spellings).collect();
         secrets.retain(|secret| secret.trim().len() >= SECRET_BYTES_MIN);
         secrets.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         secrets.dedup();
-        Self { secrets: secrets.into() }
+        Self { secrets: secrets.into(), learnt: Arc::default() }
+    }
+
+    /// One more secret, such as a session's id. The first one stays.
+    #[cfg(feature = "mcp-http")]
+    pub(super) fn learn(&self, secret: &str) {
+        if secret.trim().len() >= SECRET_BYTES_MIN {
+            // A connection has one session.
+            let _ = self.learnt.set(secret.to_owned());
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &String> {
+        self.secrets.iter().chain(self.learnt.get())
     }
 
     /// How much more than `most` bytes has to be read, so that a secret across that border is seen whole.
     pub(super) fn margin(&self) -> usize {
-        self.secrets.first().map_or(0, String::len)
+        self.all().map(String::len).max().unwrap_or_default()
     }
 
     /// What is kept of a reason. Stops writing it out at the bound.
@@ -64,7 +88,7 @@ impl Words {
         let mut at = 0;
         while at < whole && kept.len() < most {
             let rest = text.get(at..).unwrap_or_default();
-            let secret = self.secrets.iter().find(|secret| rest.starts_with(secret.as_str()));
+            let secret = self.all().find(|secret| rest.starts_with(secret.as_str()));
             match (secret, rest.chars().next()) {
                 (Some(secret), _) => {
                     kept.push_str(MASK);
@@ -88,6 +112,13 @@ impl Words {
                 ConnectError::Spawn { command: self.reason(command), reason: self.reason(reason) }
             }
             ConnectError::Handshake { reason } => ConnectError::Handshake { reason: self.reason(reason) },
+            ConnectError::Unauthorised { reason, challenge } => ConnectError::Unauthorised {
+                reason: self.reason(reason),
+                challenge: challenge.map(|challenge| self.reason(challenge)),
+            },
+            ConnectError::Refused { what, reason } => {
+                ConnectError::Refused { what: self.reason(what), reason: self.reason(reason) }
+            }
             other => other,
         }
     }
@@ -99,6 +130,15 @@ impl Words {
                 RequestError::Server { code, message: self.reason(message) }
             }
             RequestError::Malformed { reason } => RequestError::Malformed { reason: self.reason(reason) },
+            RequestError::Unauthorised { reason, challenge } => RequestError::Unauthorised {
+                reason: self.reason(reason),
+                challenge: challenge.map(|challenge| self.reason(challenge)),
+            },
+            RequestError::Http { status, reason } => {
+                RequestError::Http { status, reason: self.reason(reason) }
+            }
+            RequestError::Unsent { reason } => RequestError::Unsent { reason: self.reason(reason) },
+            RequestError::Interrupted { reason } => RequestError::Interrupted { reason: self.reason(reason) },
             RequestError::Ended { reason } => RequestError::Ended { reason: self.reason(reason) },
             other => other,
         }

@@ -263,7 +263,9 @@ impl Import<'_> {
                 notes.warnings.push((".".into(), format!("its id is {id:?}: its name is none")));
             }
             if !self.taken.insert(id.clone()) {
-                notes.mistakes.push((".".into(), format!("another server has the id {id:?}: rename one of them")));
+                notes
+                    .mistakes
+                    .push((".".into(), format!("another server has the id {id:?}: rename one of them")));
             }
         }
         let server = entry::read(id.as_ref().map_or("", ServerId::as_str), entry, self.options, &mut notes);

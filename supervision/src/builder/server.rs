@@ -4,21 +4,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pilothouse_adapters::policy::ServerPolicy;
 use pilothouse_adapters::server::Connector;
+use pilothouse_messages::endpoint::{Endpoint, EndpointError};
+use pilothouse_messages::error::StartError;
 use pilothouse_messages::id::{IdError, ServerId, TenantId};
 use pilothouse_messages::limits::{Limits, WAIT_MAX};
 use pilothouse_messages::secret::Secret;
-use pilothouse_messages::server::{ServerDefinition, Transport};
+use pilothouse_messages::server::{Proxies, ServerDefinition, Transport};
 use pilothouse_messages::tool::Effect;
 
 /// A definition with the way to reach it.
 pub(crate) type Reachable = (ServerDefinition, Arc<dyn Connector>);
-
-/// Why a server is none: its id.
-pub(crate) struct BadServer {
-    pub(crate) text: String,
-    pub(crate) source: IdError,
-}
 
 /// One MCP server, as a builder is given it. Nothing is checked before the start, which reports everything at once.
 ///
@@ -33,12 +30,22 @@ pub(crate) struct BadServer {
 pub struct Server {
     definition: Result<ServerDefinition, (String, IdError)>,
     reach: Reach,
+    /// What is wrong besides, once the id is right.
+    wrong: Option<Wrong>,
+}
+
+/// Why a server cannot be reached, whatever its id is.
+#[derive(Debug, Clone)]
+enum Wrong {
+    Url(EndpointError),
+    Header(String),
 }
 
 #[derive(Clone)]
 enum Reach {
     #[cfg(feature = "mcp")]
     Stdio,
+    Http,
     Connector(Arc<dyn Connector>),
 }
 
@@ -72,6 +79,27 @@ impl Server {
         Self::with_connector(id, "in-memory", connector)
     }
 
+    /// A server behind Streamable HTTP (MCP 2025-03-26 and later), at an `http` or `https` URL. Its user, password and
+    /// query never reach a log or a view. Needs the feature `mcp-http`, and for `https` one that brings TLS.
+    pub fn http(id: impl Into<String>, url: impl AsRef<str>) -> Self {
+        Self::at(id, url.as_ref(), |endpoint| Transport::Http { endpoint, headers: Default::default() })
+    }
+
+    /// A server behind HTTP+SSE (MCP 2024-11-05), at the URL of its event stream. As [`http`](Self::http) otherwise.
+    pub fn sse(id: impl Into<String>, url: impl AsRef<str>) -> Self {
+        Self::at(id, url.as_ref(), |endpoint| Transport::Sse { endpoint, headers: Default::default() })
+    }
+
+    fn at(id: impl Into<String>, url: &str, transport: impl FnOnce(Endpoint) -> Transport) -> Self {
+        match Endpoint::parse(url) {
+            Ok(endpoint) => Self::new(id, transport(endpoint), Reach::Http),
+            Err(error) => {
+                let nowhere = Transport::InMemory { label: String::new() };
+                Self { wrong: Some(Wrong::Url(error)), ..Self::new(id, nowhere, Reach::Http) }
+            }
+        }
+    }
+
     /// A server that is reached in the embedder's own way; another `label` is another definition.
     pub fn with_connector(
         id: impl Into<String>,
@@ -87,7 +115,7 @@ impl Server {
             Ok(id) => Ok(ServerDefinition::new(id, transport)),
             Err(error) => Err((id, error)),
         };
-        Self { definition, reach }
+        Self { definition, reach, wrong: None }
     }
 
     /// What was written down so far, for tests of those who write it.
@@ -137,6 +165,35 @@ impl Server {
             }
             Transport::Http { .. } | Transport::Sse { .. } | Transport::InMemory { .. } => {}
         })
+    }
+
+    /// Sends a header with every request (HTTP); the value never reaches a log or a view, and goes to no other origin
+    /// that the server redirects to.
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        let (name, value) = (name.into(), Secret::new(value));
+        let Ok(definition) = &mut self.definition else {
+            return self;
+        };
+        match &mut definition.transport {
+            Transport::Http { headers, .. } | Transport::Sse { headers, .. } => {
+                headers.insert(name.to_ascii_lowercase(), value);
+            }
+            Transport::Stdio { .. } | Transport::InMemory { .. } => {
+                self.wrong.get_or_insert(Wrong::Header(name));
+            }
+        }
+        self
+    }
+
+    /// Sends this token with every request (HTTP), as `Authorization: Bearer …`.
+    pub fn bearer(self, token: impl AsRef<str>) -> Self {
+        self.header("authorization", format!("Bearer {}", token.as_ref()))
+    }
+
+    /// Whether the proxies and certificate authorities that this process's environment names are used: by HTTP, or by
+    /// the child process. Without this they are not.
+    pub fn proxies(self, proxies: Proxies) -> Self {
+        self.with(|definition| definition.proxies = proxies)
     }
 
     /// Sets its working directory (stdio).
@@ -189,24 +246,67 @@ impl Server {
     }
 
     /// The definition with its connector, if it is one.
-    #[cfg_attr(
-        not(feature = "mcp"),
-        expect(
-            clippy::infallible_destructuring_match,
-            reason = "there is one way to reach a server without `mcp`"
-        )
-    )]
-    pub(crate) fn checked(self, limits: &Limits) -> Result<Reachable, BadServer> {
-        let mut definition = self.definition.map_err(|(text, source)| BadServer { text, source })?;
+    pub(crate) fn checked(
+        self,
+        limits: &Limits,
+        policy: &Arc<dyn ServerPolicy>,
+    ) -> Result<Reachable, StartError> {
+        let mut definition = self.definition.map_err(|(text, source)| StartError::Id { text, source })?;
+        let server = definition.id.clone();
+        match self.wrong {
+            None => {}
+            Some(Wrong::Url(error)) => return Err(StartError::Url { server, reason: error.to_string() }),
+            Some(Wrong::Header(name)) => {
+                let reason = "only a server behind a URL is sent headers".to_owned();
+                return Err(StartError::Header { server, name, reason });
+            }
+        }
         let clamped = |wait: Duration| wait.min(WAIT_MAX);
         definition.connect_timeout = definition.connect_timeout.map(clamped);
         definition.call_timeout = definition.call_timeout.map(clamped);
         let connector: Arc<dyn Connector> = match self.reach {
             #[cfg(feature = "mcp")]
-            Reach::Stdio => Arc::new(pilothouse_adapters::mcp::StdioConnector::new(&definition, limits)),
+            Reach::Stdio => Arc::new(
+                pilothouse_adapters::mcp::StdioConnector::new(&definition, limits).asking(policy.clone()),
+            ),
+            Reach::Http => over_http(&definition, policy)?,
             Reach::Connector(connector) => connector,
         };
-        let _bounds_of_stdio_only = limits;
+        // Without `mcp` nothing here has a bound or asks a policy.
+        let _used = (limits, policy);
         Ok((definition, connector))
     }
+}
+
+#[cfg(not(feature = "mcp-http"))]
+fn over_http(
+    definition: &ServerDefinition,
+    _policy: &Arc<dyn ServerPolicy>,
+) -> Result<Arc<dyn Connector>, StartError> {
+    Err(StartError::Feature { server: definition.id.clone(), feature: "mcp-http" })
+}
+
+#[cfg(feature = "mcp-http")]
+fn over_http(
+    definition: &ServerDefinition,
+    policy: &Arc<dyn ServerPolicy>,
+) -> Result<Arc<dyn Connector>, StartError> {
+    use pilothouse_adapters::mcp::{BadHttp, HttpConnector, SseConnector};
+    let connector = match &definition.transport {
+        Transport::Sse { .. } => SseConnector::new(definition, policy.clone())
+            .map(|connector| Arc::new(connector) as Arc<dyn Connector>),
+        Transport::Http { .. } | Transport::Stdio { .. } | Transport::InMemory { .. } => {
+            HttpConnector::new(definition, policy.clone())
+                .map(|connector| Arc::new(connector) as Arc<dyn Connector>)
+        }
+    };
+    let server = definition.id.clone();
+    connector.map_err(|bad| match bad {
+        BadHttp::NoTls => StartError::Feature {
+            server,
+            feature: "rustls (or native-tls, or tls-no-provider), since its URL is https",
+        },
+        BadHttp::Header { name, reason } => StartError::Header { server, name, reason },
+        other => StartError::Url { server, reason: other.to_string() },
+    })
 }

@@ -127,8 +127,7 @@ fn listen(script: &str, address: &str, kind: HttpKind) -> Result<ExitCode, Strin
         writeln!(out, "{}", listening.url())
             .and_then(|()| out.flush())
             .map_err(|error| format!("the URL cannot be told: {error}"))?;
-        peer.begin_process()
-            .map_err(|error| format!("the peer cannot do what its script says: {error}"))?;
+        peer.begin_process().map_err(|error| format!("the peer cannot do what its script says: {error}"))?;
         Ok(listening.ended().await)
     });
     leave(tokio);

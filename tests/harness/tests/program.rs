@@ -126,7 +126,8 @@ fn faults_of_a_process_are_those_of_a_real_one() {
         std::fs::read_to_string(&pid).expect("it is written").trim().parse().expect("it is a number");
     assert!(nix::sys::signal::kill(group(grandchild), None).is_ok(), "the grandchild lives");
     drop(peer.child.stdin.take());
-    nix::sys::signal::kill(group(peer.child.id()), nix::sys::signal::Signal::SIGTERM).expect("it can be told");
+    nix::sys::signal::kill(group(peer.child.id()), nix::sys::signal::Signal::SIGTERM)
+        .expect("it can be told");
     // Nothing can be waited for here: that it is still there after a while is the point.
     std::thread::sleep(std::time::Duration::from_millis(200));
     assert!(peer.child.try_wait().expect("it can be asked").is_none(), "it ignores both");
@@ -154,7 +155,8 @@ fn a_peer_listens_where_it_says_and_ends_with_its_fault() {
             "faults": [{"exit": {"on": "ping", "status": 5}}]}"#;
         let mut peer = Running::new(&[script, kind, "127.0.0.1:0"]);
         let url = peer.line();
-        let address = url.trim().strip_prefix("http://").and_then(|url| url.strip_suffix(path)).expect("a URL");
+        let address =
+            url.trim().strip_prefix("http://").and_then(|url| url.strip_suffix(path)).expect("a URL");
         let mut stream = std::net::TcpStream::connect(address).expect("it listens");
         stream.write_all(b"GET /_peer HTTP/1.1\r\nHost: x\r\n\r\n").expect("it reads");
         let mut start = [0; 15];

@@ -234,7 +234,10 @@ impl Fields<'_> {
                 self.notes.wrong(&format!("headers.{name}"), words);
             }
         }
-        self.idle(&["command", "args", "env", "envFile", "cwd"], "it means nothing for a server with a `url`");
+        self.idle(
+            &["command", "args", "env", "envFile", "cwd"],
+            "it means nothing for a server with a `url`",
+        );
         let url = url?;
         if let Err(error) = Endpoint::parse(&url) {
             self.notes.wrong("url", format!("{error}: write an http or https URL"));

@@ -11,7 +11,9 @@ const FILE_BYTES_MAX: u64 = 64 << 10;
 /// The variables of a file below `base`. The error shows no line.
 pub(super) fn read(base: Option<&Path>, file: &str) -> Result<BTreeMap<String, String>, String> {
     let Some(base) = base else {
-        return Err("a file is read only below a directory of yours: name it with `ConfigOptions::base_dir`".into());
+        return Err(
+            "a file is read only below a directory of yours: name it with `ConfigOptions::base_dir`".into()
+        );
     };
     let unread = |error: std::io::Error| format!("it cannot be read: {error}");
     let base = base.canonicalize().map_err(|error| format!("the base directory cannot be read: {error}"))?;
@@ -49,8 +51,8 @@ pub(super) fn variables(text: &str) -> Result<BTreeMap<String, String>, String> 
         if !is_name {
             return Err(format!("line {number} has no name before `=`: correct it"));
         }
-        let value =
-            unquoted(value.trim()).ok_or_else(|| format!("line {number} has a quote that does not end: close it"))?;
+        let value = unquoted(value.trim())
+            .ok_or_else(|| format!("line {number} has a quote that does not end: close it"))?;
         if value.contains('\0') {
             return Err(format!("line {number} has a NUL character: remove it"));
         }

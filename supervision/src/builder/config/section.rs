@@ -46,7 +46,8 @@ impl<'de> Visitor<'de> for RootVisitor {
                     let inner: Root = map.next_value()?;
                     let within = |name: &String| format!("mcp.{name}");
                     root.unknown.extend(inner.unknown.iter().map(within));
-                    root.sections.extend(inner.sections.into_iter().map(|(name, section)| (within(&name), section)));
+                    root.sections
+                        .extend(inner.sections.into_iter().map(|(name, section)| (within(&name), section)));
                 }
                 _ => {
                     map.next_value::<IgnoredAny>()?;

@@ -97,7 +97,8 @@ fn files_of_well_known_programs_are_read() {
 
 #[test]
 fn only_variables_that_are_allowed_are_read() {
-    let text = r#"{"servers": {"a": {"command": "${PATH}", "args": ["${env:HOME}", "${PORT:-80}", "$HOME"]}}}"#;
+    let text =
+        r#"{"servers": {"a": {"command": "${PATH}", "args": ["${env:HOME}", "${PORT:-80}", "$HOME"]}}}"#;
     refused(
         text,
         &bare(),
@@ -108,10 +109,7 @@ fn only_variables_that_are_allowed_are_read() {
         ],
     );
     let path = std::env::var("PATH").expect("tests have a path");
-    let allowed = bare()
-        .allow_variable("PATH")
-        .variable("HOME", "${PATH}")
-        .allow_variable("PORT");
+    let allowed = bare().allow_variable("PATH").variable("HOME", "${PATH}").allow_variable("PORT");
     check(text, &allowed, &[&format!("a: {path} [\"${{PATH}}\", \"80\", \"$HOME\"]")], &[]);
     refused(
         r#"{"servers": {"a": {"command": "${PILOTHOUSE_NOWHERE}", "args": ["${x"], "cwd": "${input:dir}"}}}"#,
@@ -153,7 +151,8 @@ fn every_mistake_is_told_at_once_and_no_value_with_it() {
         "server \" twin \": `.`: another server has the id \"twin\": rename one of them",
     ];
     refused(text, &bare(), &mistakes);
-    let kept = servers_from_json(text, &bare().on_mistake(OnMistake::KeepOthers)).expect("the others are kept");
+    let kept =
+        servers_from_json(text, &bare().on_mistake(OnMistake::KeepOthers)).expect("the others are kept");
     assert_eq!(kept.servers.iter().map(shown).collect::<Vec<_>>(), ["twin: x []", "good: g []"]);
     assert_eq!(listed(&kept.mistakes), mistakes);
     let words = format!("{kept:?} {:?}", bare().variable("A", "hush"));
@@ -213,14 +212,20 @@ fn a_file_of_variables_is_read_below_its_directory_only() {
     std::fs::write(base.join(".env"), lines).expect("a file can be written");
     std::fs::write(directory.path().join("outside"), "A=hush").expect("a file can be written");
     std::fs::write(base.join("large"), "#".repeat((64 << 10) + 1)).expect("a file can be written");
-    let file = |name: &str| format!(r#"{{"servers": {{"s": {{"command": "x", "envFile": "{name}", "env": {{"D": "d"}}}}}}}}"#);
+    let file = |name: &str| {
+        format!(r#"{{"servers": {{"s": {{"command": "x", "envFile": "{name}", "env": {{"D": "d"}}}}}}}}"#)
+    };
     let within = bare().base_dir(&base);
     check(&file(".env"), &within, &["s: x [] A=last B=two # 2 C=x\ny\" D=d"], &[]);
     let rows = [
         ("../outside", &within, "it lies outside the base directory: move it there"),
         (".", &within, "it is no file"),
         ("large", &within, "it is larger than 65536 bytes: shorten it"),
-        (".env", &bare(), "a file is read only below a directory of yours: name it with `ConfigOptions::base_dir`"),
+        (
+            ".env",
+            &bare(),
+            "a file is read only below a directory of yours: name it with `ConfigOptions::base_dir`",
+        ),
     ];
     for (name, options, words) in rows {
         refused(&file(name), options, &[&format!("server \"s\": `envFile`: {words}")]);

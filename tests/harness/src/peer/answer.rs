@@ -140,8 +140,7 @@ impl Exchange<'_> {
         let Some(name) = request.tool() else {
             return Said::error(INVALID_PARAMS, "a call names its tool");
         };
-        let refused =
-            |words: &str| Said::value(&result(&ToolAnswer::text(words), true, None, generation));
+        let refused = |words: &str| Said::value(&result(&ToolAnswer::text(words), true, None, generation));
         let Some(tool) = listing::find(state, live, name) else {
             return refused(&format!("there is no tool \"{name}\""));
         };
@@ -211,12 +210,11 @@ fn initialize(live: &Live, params: &Value) -> Value {
     let versions = modern::versions(live, Generation::Legacy);
     let known = asked.filter(|asked| versions.iter().any(|version| version == asked));
     let version = known.map(str::to_owned).or_else(|| versions.last().cloned());
-    let forced = live.last(|fault| if let Fault::Version(version) = fault { Some(version.clone()) } else { None });
+    let forced =
+        live.last(|fault| if let Fault::Version(version) = fault { Some(version.clone()) } else { None });
     let mut result = json!({"capabilities": capabilities(live), "serverInfo": modern::info()});
-    let fields = [
-        ("protocolVersion", forced.unwrap_or(version)),
-        ("instructions", live.script.instructions.clone()),
-    ];
+    let fields =
+        [("protocolVersion", forced.unwrap_or(version)), ("instructions", live.script.instructions.clone())];
     if let Some(result) = result.as_object_mut() {
         let given = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), json!(value?))));
         result.extend(given);

@@ -53,9 +53,10 @@ pub(super) struct Manner {
 
 impl Manner {
     pub(super) fn of(live: &Live) -> Self {
-        let junk = live.script.faults.iter().filter_map(|fault| {
-            if let Fault::JunkLine(text) = fault { Some(text.clone()) } else { None }
-        });
+        let junk =
+            live.script.faults.iter().filter_map(|fault| {
+                if let Fault::JunkLine(text) = fault { Some(text.clone()) } else { None }
+            });
         Self {
             junk: junk.collect(),
             bom: live.last(|fault| if let Fault::Bom(bom) = fault { Some(*bom) } else { None }),

@@ -236,7 +236,9 @@ async fn answer(shared: &Arc<Shared>, request: HttpRequest) -> Reply {
         return Reply::text(401, "unauthorized").with("WWW-Authenticate", &http.authenticate);
     }
     match shared.kind {
-        HttpKind::Streamable if request.path() == http.path => streamable::answer(shared, &live, request).await,
+        HttpKind::Streamable if request.path() == http.path => {
+            streamable::answer(shared, &live, request).await
+        }
         HttpKind::Sse if request.path() == http.sse_path => legacy::open(shared, &live, &request),
         HttpKind::Sse if request.path() == legacy::MESSAGE_PATH => legacy::take(shared, &live, request).await,
         HttpKind::Streamable | HttpKind::Sse => Reply::text(404, "there is nothing here"),

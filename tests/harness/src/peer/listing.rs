@@ -153,11 +153,14 @@ fn bomb_text(bomb: BombFault) -> String {
             text.push_str(&"}}".repeat(count));
         }
         Bomb::Wide => {
-            let properties: Vec<String> = (0..size).map(|n| format!("\"p{n}\":{{\"type\":\"string\"}}")).collect();
+            let properties: Vec<String> =
+                (0..size).map(|n| format!("\"p{n}\":{{\"type\":\"string\"}}")).collect();
             text = format!("{{\"type\":\"object\",\"properties\":{{{}}}}}", properties.join(","));
         }
         Bomb::Refs => {
-            text.push_str("{\"type\":\"object\",\"properties\":{\"a\":{\"$ref\":\"#/$defs/d0\"}},\"$defs\":{");
+            text.push_str(
+                "{\"type\":\"object\",\"properties\":{\"a\":{\"$ref\":\"#/$defs/d0\"}},\"$defs\":{",
+            );
             for n in 0..size {
                 let next = n + 1;
                 // Writing to a string cannot fail.

@@ -75,7 +75,8 @@ pub(super) fn generation(live: &Live, request: &Request) -> Result<Generation, S
 }
 
 fn unsupported(live: &Live, requested: Value) -> Said {
-    let supported = [Generation::Legacy, Generation::Modern].map(|generation| versions(live, generation)).concat();
+    let supported =
+        [Generation::Legacy, Generation::Modern].map(|generation| versions(live, generation)).concat();
     Said::Error {
         code: UNSUPPORTED_VERSION,
         message: "unsupported protocol version".into(),
@@ -179,7 +180,8 @@ pub(super) async fn listen(session: &Session, live: &Live, request: &Request, ou
         // A subscription to nothing stays open all the same.
         return std::future::pending().await;
     }
-    let notice = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": {"_meta": meta}});
+    let notice =
+        json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": {"_meta": meta}});
     announcements(live, announced, out, &Frame::notice(&notice)).await;
     Said::value(&json!({"resultType": "complete", "_meta": meta}))
 }

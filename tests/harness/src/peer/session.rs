@@ -28,7 +28,10 @@ const BUSY: i64 = -32000;
 #[derive(Debug)]
 pub(super) enum Incoming {
     Request(Request),
-    Notice { method: String, params: Value },
+    Notice {
+        method: String,
+        params: Value,
+    },
     /// An answer to a question of the server.
     Response(Value),
     /// Nothing that can be understood, and what is said to it.
@@ -38,7 +41,9 @@ pub(super) enum Incoming {
 /// Reads one message.
 pub(super) fn read(text: &str, headers: Vec<(String, String)>) -> Incoming {
     let bad = |code, words| Incoming::Bad(error(&Value::Null, code, words, None));
-    let Ok(message) = serde_json::from_str::<Value>(text) else { return bad(PARSE_ERROR, "this is not JSON") };
+    let Ok(message) = serde_json::from_str::<Value>(text) else {
+        return bad(PARSE_ERROR, "this is not JSON");
+    };
     let Value::Object(mut fields) = message else { return bad(INVALID_REQUEST, "a message is one object") };
     match (fields.remove("id"), fields.remove("method")) {
         (Some(id), Some(Value::String(method))) => {
@@ -283,7 +288,13 @@ impl Session {
         let _held_by_self = initialized.wait_for(|done| *done).await.is_ok();
         let live = state.live();
         let asks = live.script.faults.iter().filter_map(|fault| {
-            if let Fault::Ask(ask) = fault && ask.on.is_none() { Some(ask) } else { None }
+            if let Fault::Ask(ask) = fault
+                && ask.on.is_none()
+            {
+                Some(ask)
+            } else {
+                None
+            }
         });
         for ask in asks {
             if self.ask(ask, &main).await.is_none() {
@@ -316,7 +327,8 @@ pub(super) async fn announcements(
     let after = live.last(|fault| {
         if let Fault::ListChangedAfterMs(ms) = fault { Some(Duration::from_millis(*ms)) } else { None }
     });
-    let storm = live.last(|fault| if let Fault::ListChangedStorm(storm) = fault { Some(*storm) } else { None });
+    let storm =
+        live.last(|fault| if let Fault::ListChangedStorm(storm) = fault { Some(*storm) } else { None });
     let once = async {
         if let Some(after) = after {
             sleep(after).await;

@@ -79,7 +79,9 @@ impl TryFrom<Value> for On {
             return Ok(Self { methods: methods(text)?, ..Self::default() });
         }
         if !value.is_object() {
-            return Err("requests are named by a text, or by an object of `method`, `tool`, `nth`, `after`".into());
+            return Err(
+                "requests are named by a text, or by an object of `method`, `tool`, `nth`, `after`".into()
+            );
         }
         let Fields { method, tool, nth, after } =
             serde_json::from_value(value).map_err(|error| error.to_string())?;

@@ -53,7 +53,8 @@ async fn each_fault_of_an_answer_shows_in_its_bytes() {
         (json!({"delay": {"on": "ping", "ms": 50}}), PONG.into()),
         (
             json!({"error": {"on": "ping", "code": -32603, "message": "no", "data": [1]}}),
-            "{\"error\":{\"code\":-32603,\"data\":[1],\"message\":\"no\"},\"id\":1,\"jsonrpc\":\"2.0\"}\n".into(),
+            "{\"error\":{\"code\":-32603,\"data\":[1],\"message\":\"no\"},\"id\":1,\"jsonrpc\":\"2.0\"}\n"
+                .into(),
         ),
         (json!({"result": {"on": "ping", "result": 7}}), PONG.replace("{}", "7")),
         (json!({"answer_id": {"as": "wrong"}}), pong("\"id\":1000001,")),
@@ -70,8 +71,10 @@ async fn each_fault_of_an_answer_shows_in_its_bytes() {
         (json!({"crlf": true}), PONG.replace('\n', "\r\n")),
         (json!({"drip_ms": 1}), PONG.into()),
         (json!({"junk_line": "oops"}), format!("oops\n{PONG}")),
-        (json!({"echo_secret": {"on": "ping", "header": "x", "in": "error"}}),
-            "{\"error\":{\"code\":-32603,\"message\":\"\"},\"id\":1,\"jsonrpc\":\"2.0\"}\n".into()),
+        (
+            json!({"echo_secret": {"on": "ping", "header": "x", "in": "error"}}),
+            "{\"error\":{\"code\":-32603,\"message\":\"\"},\"id\":1,\"jsonrpc\":\"2.0\"}\n".into(),
+        ),
         // Faults of a process do nothing inside another one.
         (json!({"stderr": {"kib": 1}}), PONG.into()),
         (json!({"grandchild": {"seconds": 1}}), PONG.into()),
@@ -84,7 +87,12 @@ async fn each_fault_of_an_answer_shows_in_its_bytes() {
         send(&mut input, &rpc(1, "ping", json!({}))).await;
         let told = heard(&mut output).await;
         let (told_start, expected_start) = (told.get(..200), expected.get(..200));
-        assert!(told == expected, "{fault}: {:?} is not {:?}", told_start.unwrap_or(&told), expected_start.unwrap_or(&expected));
+        assert!(
+            told == expected,
+            "{fault}: {:?} is not {:?}",
+            told_start.unwrap_or(&told),
+            expected_start.unwrap_or(&expected)
+        );
     }
 }
 
@@ -109,14 +117,32 @@ async fn hostile_listings_are_written_as_the_script_says() {
     let rows = [
         (json!({"cursor": "endless"}), None, "\"nextCursor\":\"1\",\"tools\":[{\"name\":\"page_0\""),
         (json!({"cursor": "endless"}), Some("41"), "\"nextCursor\":\"42\",\"tools\":[{\"name\":\"page_41\""),
-        (json!({"cursor": "repeat"}), Some("0"), "\"nextCursor\":\"0\",\"tools\":[{\"inputSchema\":{\"type\":\"object\"},\"name\":\"a\"}]"),
+        (
+            json!({"cursor": "repeat"}),
+            Some("0"),
+            "\"nextCursor\":\"0\",\"tools\":[{\"inputSchema\":{\"type\":\"object\"},\"name\":\"a\"}]",
+        ),
         (json!({"cursor": "empty"}), None, "\"nextCursor\":\"\",\"tools\":[{"),
-        (json!({"many_tools": 2}), None, "{\"name\":\"tool_0\",\"inputSchema\":{\"type\":\"object\"}},{\"name\":\"tool_1\""),
-        (json!({"schema_bomb": {"kind": "deep", "size": 2}}), None,
-            "{\"name\":\"bomb\",\"inputSchema\":{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"object\"}}}}}}"),
-        (json!({"schema_bomb": {"kind": "wide", "size": 2}}), None, "{\"p0\":{\"type\":\"string\"},\"p1\":{\"type\":\"string\"}}"),
-        (json!({"schema_bomb": {"kind": "refs", "size": 1}}), None,
-            "\"$defs\":{\"d0\":{\"allOf\":[{\"$ref\":\"#/$defs/d1\"},{\"$ref\":\"#/$defs/d1\"}]},\"d1\":{\"type\":\"string\"}}"),
+        (
+            json!({"many_tools": 2}),
+            None,
+            "{\"name\":\"tool_0\",\"inputSchema\":{\"type\":\"object\"}},{\"name\":\"tool_1\"",
+        ),
+        (
+            json!({"schema_bomb": {"kind": "deep", "size": 2}}),
+            None,
+            "{\"name\":\"bomb\",\"inputSchema\":{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"object\"}}}}}}",
+        ),
+        (
+            json!({"schema_bomb": {"kind": "wide", "size": 2}}),
+            None,
+            "{\"p0\":{\"type\":\"string\"},\"p1\":{\"type\":\"string\"}}",
+        ),
+        (
+            json!({"schema_bomb": {"kind": "refs", "size": 1}}),
+            None,
+            "\"$defs\":{\"d0\":{\"allOf\":[{\"$ref\":\"#/$defs/d1\"},{\"$ref\":\"#/$defs/d1\"}]},\"d1\":{\"type\":\"string\"}}",
+        ),
     ];
     for (fault, cursor, part) in rows {
         let (mut output, mut input) = peer(&json!({"tools": [{"name": "a"}], "faults": [fault]})).open();
@@ -124,7 +150,8 @@ async fn hostile_listings_are_written_as_the_script_says() {
         let told = heard(&mut output).await;
         assert!(told.contains(part), "{fault}: {part} is not in {told}");
     }
-    let script = json!({"faults": [{"many_tools": 200_000}, {"schema_bomb": {"kind": "deep", "size": 100_000}}]});
+    let script =
+        json!({"faults": [{"many_tools": 200_000}, {"schema_bomb": {"kind": "deep", "size": 100_000}}]});
     let (mut output, mut input) = peer(&script).open();
     send(&mut input, &list(None)).await;
     assert!(heard(&mut output).await.len() > 10 << 20, "a listing of any size can be made");
@@ -137,8 +164,11 @@ async fn notices_come_as_often_and_as_late_as_the_script_says() {
     let rows = [
         (json!({"list_changed_storm": {"count": 200}}), ready.clone(), changed.repeat(200)),
         (json!({"list_changed_after_ms": 5}), ready.clone(), changed.to_owned()),
-        (json!({"ask": {"what": "ping"}}), ready.clone(),
-            "{\"id\":\"peer-ask-1\",\"jsonrpc\":\"2.0\",\"method\":\"ping\",\"params\":{}}\n".to_owned()),
+        (
+            json!({"ask": {"what": "ping"}}),
+            ready.clone(),
+            "{\"id\":\"peer-ask-1\",\"jsonrpc\":\"2.0\",\"method\":\"ping\",\"params\":{}}\n".to_owned(),
+        ),
         (json!({"exit": {"on": "notifications/initialized"}}), ready, "<end>".to_owned()),
     ];
     for (fault, line, expected) in rows {
@@ -200,11 +230,17 @@ async fn a_call_waits_for_what_it_asks_and_tells_what_it_heard() {
         let (mut output, mut input) = peer.open();
         send(&mut input, &rpc(1, "tools/call", json!({"name": "a"}))).await;
         let asked = heard(&mut output).await;
-        assert!(asked.contains(part) && !asked.contains("\"content\":[{\"text\":\"done\""), "{what}: {asked}");
+        assert!(
+            asked.contains(part) && !asked.contains("\"content\":[{\"text\":\"done\""),
+            "{what}: {asked}"
+        );
         let answer = json!({"jsonrpc": "2.0", "id": "peer-ask-1", "result": {"heard": what}});
         send(&mut input, &format!("{answer}\n")).await;
         let told = heard(&mut output).await;
-        assert!(told.contains("\"id\":1,") && told.contains(&format!("heard\\\":\\\"{what}")), "{what}: {told}");
+        assert!(
+            told.contains("\"id\":1,") && told.contains(&format!("heard\\\":\\\"{what}")),
+            "{what}: {told}"
+        );
         assert_eq!(peer.answers(), vec![answer]);
     }
 }
@@ -222,12 +258,20 @@ async fn each_generation_answers_its_own_and_refuses_the_other() {
     let rows = [
         ("legacy", hello.clone(), "\"protocolVersion\":\"2025-11-25\""),
         ("legacy", discover("2026-07-28"), "\"code\":-32601"),
-        ("modern", hello.clone(), "\"code\":-32022,\"data\":{\"requested\":\"2025-11-25\",\"supported\":[\"2026-07-28\"]}"),
+        (
+            "modern",
+            hello.clone(),
+            "\"code\":-32022,\"data\":{\"requested\":\"2025-11-25\",\"supported\":[\"2026-07-28\"]}",
+        ),
         ("modern", discover("2026-07-28"), "\"supportedVersions\":[\"2026-07-28\"]"),
         ("modern", discover("2031-01-01"), "\"code\":-32022"),
         ("modern", rpc(1, "tools/list", json!({})), "\"code\":-32602"),
         ("modern", modern("ping", json!({}), "2026-07-28"), "\"code\":-32601"),
-        ("modern", modern("tools/list", json!({}), "2026-07-28"), "\"resultType\":\"complete\",\"ttlMs\":0,\"cacheScope\":\"private\""),
+        (
+            "modern",
+            modern("tools/list", json!({}), "2026-07-28"),
+            "\"resultType\":\"complete\",\"ttlMs\":0,\"cacheScope\":\"private\"",
+        ),
         ("both", hello, "\"protocolVersion\":\"2025-11-25\""),
         ("both", discover("2026-07-28"), "\"resultType\":\"complete\""),
         ("both", rpc(1, "tools/list", json!({})), "\"result\":{\"tools\":[]}"),
@@ -259,7 +303,8 @@ async fn a_modern_call_asks_by_its_result_and_takes_its_state_back_once() {
     let (mut output, mut input) = peer.open();
     send(&mut input, &modern("tools/call", json!({"name": "a"}), "2026-07-28")).await;
     let asked = heard(&mut output).await;
-    let parts = ["\"resultType\":\"input_required\"", "\"ask-1\":{", "\"ask-2\":{", "\"requestState\":\"state-1\""];
+    let parts =
+        ["\"resultType\":\"input_required\"", "\"ask-1\":{", "\"ask-2\":{", "\"requestState\":\"state-1\""];
     assert!(parts.iter().all(|part| asked.contains(part)) && peer.executions("a") == 0, "{asked}");
     let retry = modern(
         "tools/call",
@@ -280,7 +325,10 @@ async fn a_task_is_answered_at_once_and_fetched_later() {
     let version = "2026-07-28";
     let id = json!({"taskId": "task-1"});
     let rows = [
-        (modern("tools/call", json!({"name": "a"}), version), "\"resultType\":\"task\",\"status\":\"working\",\"taskId\":\"task-1\""),
+        (
+            modern("tools/call", json!({"name": "a"}), version),
+            "\"resultType\":\"task\",\"status\":\"working\",\"taskId\":\"task-1\"",
+        ),
         (modern("tasks/get", id.clone(), version), "\"status\":\"working\""),
         (modern("tasks/cancel", id.clone(), version), "\"result\":{\"resultType\":\"complete\"}"),
         (modern("tasks/get", id.clone(), version), "\"status\":\"cancelled\""),

@@ -8,9 +8,9 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWrite, AsyncWriteExt};
 
-use super::{HttpKind, Shared};
 use super::sessions::HttpSession;
 use super::stream::{Next, Stream};
+use super::{HttpKind, Shared};
 use crate::peer::fault::{Hang, HttpFault, Reset, StreamEnd};
 use crate::peer::frame::{Frame, Manner};
 use crate::peer::lock;
@@ -253,7 +253,11 @@ impl Writing<'_> {
         let mut index = events.from;
         while let Next::Event(at, frame) = events.stream.next(index).await {
             index = at + 1;
-            let id = if http.event_ids { format!("id: {}.{index}{end}", events.stream.number) } else { String::new() };
+            let id = if http.event_ids {
+                format!("id: {}.{index}{end}", events.stream.number)
+            } else {
+                String::new()
+            };
             let text = match &frame {
                 Frame::Answer(text) => {
                     let junk: String =

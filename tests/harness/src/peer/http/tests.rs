@@ -45,7 +45,10 @@ async fn heard(stream: &mut TcpStream) -> (String, Rest) {
 
 fn request(method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> String {
     let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-    format!("{method} {target} HTTP/1.1\r\nHost: peer\r\n{headers}Content-Length: {}\r\n\r\n{body}", body.len())
+    format!(
+        "{method} {target} HTTP/1.1\r\nHost: peer\r\n{headers}Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
 }
 
 async fn exchange(http: &HttpPeer, text: &str) -> (String, Rest) {
@@ -94,15 +97,26 @@ async fn check(script: Value, body: String, expected: (&[&str], Rest), execution
 #[tokio::test]
 async fn each_fault_below_the_protocol_is_played_as_it_is_written() {
     let call = || rpc(7, "tools/call", json!({"name": "a"}));
-    let whole = r#"{"id":7,"jsonrpc":"2.0","result":{"content":[{"text":"done","type":"text"}],"isError":false}}"#;
+    let whole =
+        r#"{"id":7,"jsonrpc":"2.0","result":{"content":[{"text":"done","type":"text"}],"isError":false}}"#;
     let http = |fault: Value| stateless(json!([{"http": fault}]));
-    let sse = |fault: Value| {
-        json!({"tools": [{"name": "a"}], "http": {"sessions": false}, "faults": [{"http": fault}]})
-    };
+    let sse = |fault: Value| json!({"tools": [{"name": "a"}], "http": {"sessions": false}, "faults": [{"http": fault}]});
     let rows: Vec<(Value, (Vec<&str>, Rest), u64)> = vec![
-        (stateless(json!([])), (vec!["HTTP/1.1 200 OK\r\n", "Content-Type: application/json\r\n", whole], Quiet), 1),
-        (http(json!({"status": 202})), (vec!["HTTP/1.1 202 Accepted\r\n", "Content-Length: 0\r\n\r\n"], Quiet), 0),
-        (http(json!({"status": 503, "body": "busy", "runs": true})), (vec!["HTTP/1.1 503 ", "\r\n\r\nbusy"], Quiet), 1),
+        (
+            stateless(json!([])),
+            (vec!["HTTP/1.1 200 OK\r\n", "Content-Type: application/json\r\n", whole], Quiet),
+            1,
+        ),
+        (
+            http(json!({"status": 202})),
+            (vec!["HTTP/1.1 202 Accepted\r\n", "Content-Length: 0\r\n\r\n"], Quiet),
+            0,
+        ),
+        (
+            http(json!({"status": 503, "body": "busy", "runs": true})),
+            (vec!["HTTP/1.1 503 ", "\r\n\r\nbusy"], Quiet),
+            1,
+        ),
         (
             http(json!({"status": 401, "headers": {"WWW-Authenticate": "Bearer realm=\"x\""}})),
             (vec!["HTTP/1.1 401 ", "WWW-Authenticate: Bearer realm=\"x\"\r\n"], Quiet),
@@ -113,7 +127,11 @@ async fn each_fault_below_the_protocol_is_played_as_it_is_written() {
             (vec!["HTTP/1.1 307 ", "Location: http://other.test/mcp\r\n"], Quiet),
             0,
         ),
-        (http(json!({"headers": {"content-type": "text/html"}})), (vec!["content-type: text/html\r\n", whole], Quiet), 1),
+        (
+            http(json!({"headers": {"content-type": "text/html"}})),
+            (vec!["content-type: text/html\r\n", whole], Quiet),
+            1,
+        ),
         (http(json!({"on": "tools/list", "status": 500})), (vec![whole], Quiet), 1),
         (http(json!({"on": {"nth": 2}, "status": 500})), (vec![whole], Quiet), 1),
         (http(json!({"body": ""})), (vec!["HTTP/1.1 200 OK\r\n", "Content-Length: 0"], Quiet), 0),
@@ -128,7 +146,11 @@ async fn each_fault_below_the_protocol_is_played_as_it_is_written() {
         (stateless(json!([{"answer_id": {"as": "null"}}])), (vec!["{\"id\":null,\"jsonrpc\""], Quiet), 1),
         (stateless(json!([{"bom": "first"}])), (vec!["\r\n\r\n\u{feff}{\"id\":7"], Quiet), 1),
         (stateless(json!([{"exit_on_call": "a"}])), (vec![], Closed), 1),
-        (sse(json!({"on": "list"})), (vec!["Content-Type: text/event-stream\r\n", "id: 1.1\ndata: {\"id\":7", "\r\n0\r\n\r\n"], Quiet), 1),
+        (
+            sse(json!({"on": "list"})),
+            (vec!["Content-Type: text/event-stream\r\n", "id: 1.1\ndata: {\"id\":7", "\r\n0\r\n\r\n"], Quiet),
+            1,
+        ),
         (sse(json!({"stream": "ends"})), (vec!["id: 1.0\ndata:\n\n", "\r\n0\r\n\r\n"], Quiet), 1),
         (sse(json!({"stream": "resets"})), (vec!["id: 1.0\ndata:\n\n"], Reset), 1),
         (sse(json!({"stream": "hangs"})), (vec!["id: 1.0\ndata:\n\n"], Quiet), 1),
@@ -178,8 +200,19 @@ async fn a_session_lives_from_its_handshake_to_its_end_on_one_kept_connection() 
     let rows = [
         (request("POST", "/mcp", &[], &list), "HTTP/1.1 400 "),
         (request("POST", "/mcp", &[("Mcp-Session-Id", "x")], &list), "HTTP/1.1 404 "),
-        (request("POST", "/mcp", &[named[0], ("MCP-Protocol-Version", "1999-01-01")], &list), "HTTP/1.1 400 "),
-        (request("POST", "/mcp", &named, &json!({"jsonrpc": "2.0", "method": "notifications/x"}).to_string()), "HTTP/1.1 202 "),
+        (
+            request("POST", "/mcp", &[named[0], ("MCP-Protocol-Version", "1999-01-01")], &list),
+            "HTTP/1.1 400 ",
+        ),
+        (
+            request(
+                "POST",
+                "/mcp",
+                &named,
+                &json!({"jsonrpc": "2.0", "method": "notifications/x"}).to_string(),
+            ),
+            "HTTP/1.1 202 ",
+        ),
         (request("POST", "/mcp", &named, "oops"), "HTTP/1.1 400 "),
         (request("PUT", "/mcp", &named, ""), "HTTP/1.1 405 "),
         (request("GET", "/nowhere", &named, ""), "HTTP/1.1 404 "),
@@ -201,8 +234,16 @@ async fn a_script_says_how_unknown_sessions_and_missing_secrets_fare() {
         (json!({"unknown_session": 400}), vec![("Mcp-Session-Id", "x")], "HTTP/1.1 400 "),
         (json!({"unknown_session": null}), vec![("Mcp-Session-Id", "x")], ""),
         (json!({"no_session": 404}), vec![], "HTTP/1.1 404 "),
-        (json!({"require": {"Authorization": "Bearer k"}}), vec![], "HTTP/1.1 401 Unauthorized\r\nContent-Type: text/plain\r\nWWW-Authenticate: Bearer\r\n"),
-        (json!({"require": {"Authorization": "Bearer k"}, "sessions": false}), vec![("Authorization", "Bearer k")], "HTTP/1.1 200 "),
+        (
+            json!({"require": {"Authorization": "Bearer k"}}),
+            vec![],
+            "HTTP/1.1 401 Unauthorized\r\nContent-Type: text/plain\r\nWWW-Authenticate: Bearer\r\n",
+        ),
+        (
+            json!({"require": {"Authorization": "Bearer k"}, "sessions": false}),
+            vec![("Authorization", "Bearer k")],
+            "HTTP/1.1 200 ",
+        ),
     ];
     for (settings, headers, start) in rows {
         let (_peer, http) = listening(json!({"http": settings}), HttpKind::Streamable).await;
@@ -246,20 +287,26 @@ async fn what_a_server_says_by_itself_comes_on_the_stream_of_get() {
 
 #[tokio::test]
 async fn a_modern_request_stands_alone_and_its_headers_say_what_it_says() {
-    let script = json!({"protocol": "both", "tools": [{"name": "a"}], "ttl_ms": 60000, "http": {"answers": "json"}});
+    let script =
+        json!({"protocol": "both", "tools": [{"name": "a"}], "ttl_ms": 60000, "http": {"answers": "json"}});
     let (_peer, http) = listening(script, HttpKind::Streamable).await;
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {}});
     let list = rpc(1, "tools/list", json!({"_meta": meta}));
     let good = [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/list")];
     let (reply, _) = post(&http, &good, &list).await;
-    assert!(reply.contains("\"resultType\":\"complete\",\"ttlMs\":60000,\"cacheScope\":\"private\""), "{reply}");
+    assert!(
+        reply.contains("\"resultType\":\"complete\",\"ttlMs\":60000,\"cacheScope\":\"private\""),
+        "{reply}"
+    );
     let (reply, _) = post(&http, &good[..1], &list).await;
     assert!(reply.starts_with("HTTP/1.1 400 ") && reply.contains("-32020"), "{reply}");
     assert_eq!(http.sessions(), 0);
-    let listen = rpc(2, "subscriptions/listen", json!({"_meta": meta, "notifications": {"toolsListChanged": true}}));
+    let listen =
+        rpc(2, "subscriptions/listen", json!({"_meta": meta, "notifications": {"toolsListChanged": true}}));
     let headers = [good[0], ("Mcp-Method", "subscriptions/listen")];
-    let (script, headers) = (json!({"protocol": "modern", "faults": [{"list_changed_storm": {"count": 2}}]}), headers);
+    let (script, headers) =
+        (json!({"protocol": "modern", "faults": [{"list_changed_storm": {"count": 2}}]}), headers);
     let (peer, http) = listening(script, HttpKind::Streamable).await;
     let (told, rest) = post(&http, &headers, &listen).await;
     let tagged = told.matches("{\"_meta\":{\"io.modelcontextprotocol/subscriptionId\":2}").count();

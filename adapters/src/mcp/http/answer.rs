@@ -1,0 +1,98 @@
+//! Decides what an HTTP response is before anything of it is an MCP message.
+
+use reqwest::header::{CONTENT_TYPE, HeaderName, WWW_AUTHENTICATE};
+use reqwest::{Response, StatusCode};
+use serde_json::Value;
+
+use super::fault::Fault;
+use super::intake;
+
+/// What is shown of a body that is no MCP message.
+const SHOWN_CHARS: usize = 200;
+/// What is kept of a challenge (4 KiB).
+const CHALLENGE_BYTES_MAX: usize = 4 << 10;
+
+/// In which shape an answer comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::mcp) enum Shape {
+    /// One JSON body.
+    Json,
+    /// A stream of events.
+    Events,
+}
+
+/// The shape of a successful answer to a request.
+pub(in crate::mcp) fn shape(response: &Response) -> Result<Shape, Fault> {
+    match response.status() {
+        StatusCode::OK => {}
+        StatusCode::ACCEPTED | StatusCode::NO_CONTENT => {
+            let status = response.status().as_u16();
+            return Err(Fault::Malformed(format!(
+                "HTTP {status} says that there is none, but a request needs one"
+            )));
+        }
+        other => return Err(Fault::Malformed(format!("HTTP {} is no status for it", other.as_u16()))),
+    }
+    let kind = header(response, &CONTENT_TYPE).unwrap_or_default();
+    let essence = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    match essence.as_str() {
+        "application/json" => Ok(Shape::Json),
+        "text/event-stream" => Ok(Shape::Events),
+        "" => Err(Fault::Malformed("it has no content type".to_owned())),
+        _ => Err(Fault::Malformed(format!(
+            "its content type is {essence:?}, not application/json or text/event-stream"
+        ))),
+    }
+}
+
+/// What a response without success means.
+pub(in crate::mcp) async fn failure(mut response: Response) -> Fault {
+    let status = response.status();
+    let challenge = header(&response, &WWW_AUTHENTICATE).map(|mut challenge| {
+        challenge.truncate(CHALLENGE_BYTES_MAX);
+        challenge
+    });
+    let body = intake::start(&mut response).await;
+    let said = serde_json::from_slice::<Value>(&body).ok().and_then(|body| json_rpc_error(&body));
+    let shown = match &said {
+        Some((code, message)) => format!("error {code}: {message}"),
+        None => start_of(&body),
+    };
+    match (status.as_u16(), said) {
+        (401, _) => Fault::Unauthorised {
+            reason: format!(
+                "the server answered HTTP 401, {shown}; give it a token or a header that it takes"
+            ),
+            challenge,
+        },
+        (403, _) => Fault::Unauthorised {
+            reason: format!("the server answered HTTP 403, {shown}; what it was given does not allow this"),
+            challenge,
+        },
+        (400..500, Some((code, message))) => Fault::Server { code, message },
+        (status, _) => Fault::Status { status, reason: shown },
+    }
+}
+
+fn json_rpc_error(body: &Value) -> Option<(i64, String)> {
+    let error = body.get("error").filter(|error| error.is_object())?;
+    let message = error.get("message").and_then(Value::as_str)?;
+    Some((error.get("code").and_then(Value::as_i64).unwrap_or_default(), message.to_owned()))
+}
+
+fn start_of(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    let text = text.trim();
+    if text.is_empty() {
+        return "it says nothing else".to_owned();
+    }
+    let shown: String =
+        text.chars().take(SHOWN_CHARS).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    format!("it says {shown:?}")
+}
+
+/// A header that is text.
+pub(in crate::mcp) fn header(response: &Response, name: &HeaderName) -> Option<String> {
+    let value = response.headers().get(name)?;
+    Some(String::from_utf8_lossy(value.as_bytes()).into_owned())
+}
