@@ -66,9 +66,10 @@ pub(super) fn read(id: &str, entry: Value, options: &ConfigOptions, notes: &mut 
     }
     let kind = fields.kind();
     let is_off = fields.switch("disabled", false) || !fields.switch("enabled", true);
-    let server = match kind? {
-        Kind::Stdio => fields.stdio(id),
-        kind @ (Kind::Http | Kind::Sse) => fields.over_http(id, kind),
+    let server = match kind {
+        Some(Kind::Stdio) => fields.stdio(id),
+        Some(kind @ (Kind::Http | Kind::Sse)) => fields.over_http(id, kind),
+        None => None,
     };
     fields.leave();
     server.map(|server| if is_off { server.disabled() } else { server })
@@ -106,7 +107,6 @@ impl Fields<'_> {
             } else if has_url {
                 self.over_http("", Kind::Http);
             }
-            self.leave();
             return None;
         };
         Some(kind)

@@ -81,6 +81,8 @@ pub enum Fault {
     Bom(Bom),
     /// `{"crlf": true}`: lines, also those of an event stream, end with CR LF.
     Crlf(bool),
+    /// `{"newline": "cr"}`: how lines, also those of an event stream, end.
+    Newline(Newline),
     /// `{"drip_ms": 1}`: one byte at a time, and so long between two.
     DripMs(u64),
     /// `{"stderr": {"kib": 200}}`: so much on standard error, at the start or at these requests (program only).
@@ -338,6 +340,18 @@ pub enum Bom {
     First,
     /// Before every line.
     Every,
+}
+
+/// How a line ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Newline {
+    /// LF.
+    Lf,
+    /// CR LF.
+    Crlf,
+    /// CR.
+    Cr,
 }
 
 /// Words on standard error.

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 
-use super::fault::{Bom, Fault};
+use super::fault::{Bom, Fault, Newline};
 use super::plan::Live;
 
 /// Bytes of a flood that are written at once.
@@ -47,7 +47,7 @@ pub(super) enum Flow {
 pub(super) struct Manner {
     pub(super) junk: Vec<String>,
     bom: Option<Bom>,
-    pub(super) crlf: bool,
+    newline: &'static str,
     drip: Option<Duration>,
 }
 
@@ -60,7 +60,7 @@ impl Manner {
         Self {
             junk: junk.collect(),
             bom: live.last(|fault| if let Fault::Bom(bom) = fault { Some(*bom) } else { None }),
-            crlf: live.is_on(|fault| if let Fault::Crlf(on) = fault { Some(*on) } else { None }),
+            newline: live.last(newline_of).unwrap_or("\n"),
             drip: live.last(|fault| {
                 if let Fault::DripMs(ms) = fault { Some(Duration::from_millis(*ms)) } else { None }
             }),
@@ -68,7 +68,7 @@ impl Manner {
     }
 
     pub(super) fn newline(&self) -> &'static str {
-        if self.crlf { "\r\n" } else { "\n" }
+        self.newline
     }
 
     /// The mark before the line with this number, counted from 0.
@@ -97,6 +97,17 @@ impl Manner {
         }
         Ok(())
     }
+}
+
+fn newline_of(fault: &Fault) -> Option<&'static str> {
+    let named = if let Fault::Newline(newline) = fault { Some(*newline) } else { None };
+    let crlf = matches!(fault, Fault::Crlf(true)).then_some(Newline::Crlf);
+    let newline = named.or(crlf);
+    newline.map(|newline| match newline {
+        Newline::Lf => "\n",
+        Newline::Crlf => "\r\n",
+        Newline::Cr => "\r",
+    })
 }
 
 /// Writes so many MiB without an end of a line, in pieces.

@@ -132,7 +132,9 @@ impl HttpPeer {
     pub async fn ended(&self) -> u8 {
         let mut exited = self.shared.state.exited.subscribe();
         // An error would mean that the sender is gone, and `self` holds it.
-        exited.wait_for(Option::is_some).await.ok().and_then(|status| *status).unwrap_or(0)
+        let status = exited.wait_for(Option::is_some).await.ok().and_then(|status| *status).unwrap_or(0);
+        tokio::time::sleep(LAST_WORDS).await;
+        status
     }
 }
 

@@ -145,6 +145,7 @@ impl Plan {
             | Fault::JunkLine(_)
             | Fault::Bom(_)
             | Fault::Crlf(_)
+            | Fault::Newline(_)
             | Fault::DripMs(_)
             | Fault::Stderr(_)
             | Fault::Grandchild(_)

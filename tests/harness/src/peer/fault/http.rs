@@ -27,6 +27,8 @@ pub struct HttpFault {
     pub hang: Option<Hang>,
     /// The event stream does not end with the answer.
     pub stream: Option<StreamEnd>,
+    /// Nothing comes for so long.
+    pub delay_ms: u64,
     /// Whether the request is run although its answer is not told.
     pub runs: bool,
 }

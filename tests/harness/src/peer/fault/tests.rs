@@ -69,6 +69,7 @@ async fn each_fault_of_an_answer_shows_in_its_bytes() {
         (json!({"exit": {"on": "ping"}}), "<end>".into()),
         (json!({"bom": "first"}), format!("\u{feff}{PONG}")),
         (json!({"crlf": true}), PONG.replace('\n', "\r\n")),
+        (json!({"newline": "cr"}), PONG.replace('\n', "\r")),
         (json!({"drip_ms": 1}), PONG.into()),
         (json!({"junk_line": "oops"}), format!("oops\n{PONG}")),
         (

@@ -34,6 +34,7 @@ pub(super) struct Reply {
     body: Body,
     reset: Option<Reset>,
     hang: Option<Hang>,
+    delay: Duration,
 }
 
 #[derive(Debug)]
@@ -62,7 +63,7 @@ pub(super) struct Events {
 
 impl Reply {
     pub(super) fn new(status: u16, body: Body) -> Self {
-        Self { status, headers: Vec::new(), body, reset: None, hang: None }
+        Self { status, headers: Vec::new(), body, reset: None, hang: None, delay: Duration::ZERO }
     }
 
     pub(super) fn empty(status: u16) -> Self {
@@ -111,6 +112,7 @@ impl Reply {
             (None, None) => {}
         }
         (self.reset, self.hang) = (fault.reset, fault.hang);
+        self.delay = Duration::from_millis(fault.delay_ms);
         fault.headers.iter().fold(self, |reply, (name, value)| reply.with(name, value))
     }
 
@@ -161,6 +163,9 @@ struct Writing<'a> {
 
 impl Writing<'_> {
     async fn run<W: AsyncWrite + Unpin>(self, write: &mut W) -> io::Result<Sent> {
+        if !self.reply.delay.is_zero() {
+            tokio::time::sleep(self.reply.delay).await;
+        }
         match (self.reply.hang, self.reply.reset) {
             (Some(Hang::Head), _) => return std::future::pending().await,
             (Some(Hang::Body), _) => {

@@ -140,6 +140,7 @@ async fn each_fault_below_the_protocol_is_played_as_it_is_written() {
         (http(json!({"reset": "before_answer"})), (vec![], Reset), 0),
         (http(json!({"reset": "in_head"})), (vec!["HTTP/1.1"], Reset), 0),
         (http(json!({"reset": "in_body"})), (vec!["\r\n\r\n{\"id\":7"], Reset), 1),
+        (http(json!({"delay_ms": 50})), (vec![whole], Quiet), 1),
         (http(json!({"hang": "head"})), (vec![], Quiet), 0),
         (http(json!({"hang": "body"})), (vec!["HTTP/1.1 200 OK\r\n", "\r\n\r\n"], Quiet), 0),
         (stateless(json!([{"silence": "call"}])), (vec![], Quiet), 1),
@@ -167,6 +168,7 @@ async fn bytes_of_an_event_stream_come_as_the_script_says() {
     let flood = "x".repeat(1 << 16);
     let rows = [
         (json!({"crlf": true}), "id: 1.2\r\ndata: {"),
+        (json!({"newline": "cr"}), "id: 1.2\rdata: {"),
         (json!({"junk_line": "oops"}), "data: oops\n\nid: 1.2\n"),
         (json!({"say": {"on": "call", "text": ": ping\n\n"}}), ": ping\n\n"),
         (json!({"drip_ms": 0}), "\nid: 1.2\n"),
