@@ -163,7 +163,7 @@ fn every_mistake_is_told_at_once_and_no_value_with_it() {
 fn a_file_that_is_none_is_refused_with_its_place() {
     let rows = [
         ("", "`.`: it is no JSON from line 1, column 0 on: correct it there"),
-        ("{\n \"servers\": {\"a\": hush}}", "`.`: it is no JSON from line 2, column 21 on: correct it there"),
+        ("{\n \"servers\": {\"a\": hush}}", "`.`: it is no JSON from line 2, column 19 on: correct it there"),
         ("{/* x\n", "`.`: the comment that begins in line 1 does not end: close it"),
         (
             "{\"servers\": \"hush\"}",
