@@ -83,6 +83,14 @@ pub mod mcp {
     pub use pilothouse_messages::server::Proxies;
 }
 
+/// Servers from the configuration files that people already have.
+#[cfg(feature = "mcp")]
+pub mod config {
+    pub use pilothouse_supervision::{
+        ConfigError, ConfigNote, ConfigOptions, ImportedServers, OnMistake, servers_from_json,
+    };
+}
+
 /// Models: the trait, its data, and the scripted one.
 pub mod model {
     pub use pilothouse_adapters::model::{Model, ModelError, ModelResolver, ModelStream, scripted};

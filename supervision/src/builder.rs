@@ -1,5 +1,7 @@
 //! Builds a runtime: everything is checked at once, then started in order.
 
+#[cfg(feature = "mcp")]
+mod config;
 mod server;
 
 use std::collections::BTreeMap;
@@ -30,6 +32,8 @@ use crate::inner::{Inner, Life};
 use crate::root::{RootActor, RootArgs};
 use crate::runtime::Runtime;
 use crate::stop::in_turn;
+#[cfg(feature = "mcp")]
+pub use config::{ConfigError, ConfigNote, ConfigOptions, ImportedServers, OnMistake, servers_from_json};
 pub use server::Server;
 
 /// A runtime that is being put together.

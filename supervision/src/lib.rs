@@ -29,6 +29,8 @@ mod topics;
 mod tree;
 
 pub use builder::{Builder, Server};
+#[cfg(feature = "mcp")]
+pub use builder::{ConfigError, ConfigNote, ConfigOptions, ImportedServers, OnMistake, servers_from_json};
 pub use logs::log_filter;
 pub use runtime::Runtime;
 pub use server::ServerHandle;

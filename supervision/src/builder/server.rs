@@ -118,6 +118,12 @@ impl Server {
         Self { definition, reach, wrong: None }
     }
 
+    /// What was written down so far, for tests of those who write it.
+    #[cfg(test)]
+    pub(super) fn defined(&self) -> Option<&ServerDefinition> {
+        self.definition.as_ref().ok()
+    }
+
     fn with(mut self, change: impl FnOnce(&mut ServerDefinition)) -> Self {
         if let Ok(definition) = &mut self.definition {
             change(definition);

@@ -1,11 +1,12 @@
 //! The harness as a program.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use pilothouse_harness::driver::{self, Ended, Options};
-use pilothouse_harness::peer::{Peer, Script};
+use pilothouse_harness::peer::{HttpKind, Peer, Script};
 use tokio::runtime::Runtime;
 
 /// An expectation did not hold.
@@ -49,11 +50,11 @@ enum Command {
         /// Serve on standard input and output (the default).
         #[arg(long, conflicts_with_all = ["http", "sse"])]
         stdio: bool,
-        /// Serve Streamable HTTP at this address: not available in this version.
-        #[arg(long, value_name = "ADDR", hide = true)]
+        /// Serve Streamable HTTP at this address (port 0: a free one); the URL is the first line of the output.
+        #[arg(long, value_name = "ADDR", conflicts_with = "sse")]
         http: Option<String>,
-        /// Serve HTTP+SSE at this address: not available in this version.
-        #[arg(long, value_name = "ADDR", hide = true)]
+        /// Serve HTTP+SSE at this address (port 0: a free one); the URL is the first line of the output.
+        #[arg(long, value_name = "ADDR")]
         sse: Option<String>,
     },
 }
@@ -71,12 +72,8 @@ fn main() -> ExitCode {
             Err("--clock virtual is not available in this version: use --clock real".into())
         }
         Command::Run { file, data, clock: Clock::Real, seed } => run(&file, Options { data, seed }),
-        Command::Peer { http: Some(_), .. } => {
-            Err("--http is not available in this version: use --stdio".into())
-        }
-        Command::Peer { sse: Some(_), .. } => {
-            Err("--sse is not available in this version: use --stdio".into())
-        }
+        Command::Peer { script, http: Some(address), .. } => listen(&script, &address, HttpKind::Streamable),
+        Command::Peer { script, sse: Some(address), .. } => listen(&script, &address, HttpKind::Sse),
         Command::Peer { script, stdio: _, http: None, sse: None } => serve(&script),
     };
     match ended {
@@ -115,9 +112,26 @@ fn run(file: &str, options: Options) -> Result<ExitCode, String> {
 fn serve(script: &str) -> Result<ExitCode, String> {
     let peer = Peer::new(read_script(script)?);
     let tokio = started(tokio::runtime::Builder::new_current_thread().enable_all().build())?;
-    tokio.block_on(peer.serve(tokio::io::stdin(), tokio::io::stdout()));
+    let ended = tokio.block_on(peer.serve_process());
     leave(tokio);
-    Ok(ExitCode::SUCCESS)
+    ended.map(ExitCode::from).map_err(|error| format!("the peer cannot do what its script says: {error}"))
+}
+
+fn listen(script: &str, address: &str, kind: HttpKind) -> Result<ExitCode, String> {
+    let peer = Peer::new(read_script(script)?);
+    let tokio = started(tokio::runtime::Builder::new_current_thread().enable_all().build())?;
+    let ended = tokio.block_on(async {
+        let listening = peer.listen(address, kind).await;
+        let listening = listening.map_err(|error| format!("the peer cannot listen at {address}: {error}"))?;
+        let mut out = std::io::stdout();
+        writeln!(out, "{}", listening.url())
+            .and_then(|()| out.flush())
+            .map_err(|error| format!("the URL cannot be told: {error}"))?;
+        peer.begin_process().map_err(|error| format!("the peer cannot do what its script says: {error}"))?;
+        Ok(listening.ended().await)
+    });
+    leave(tokio);
+    ended.map(ExitCode::from)
 }
 
 fn started(tokio: std::io::Result<Runtime>) -> Result<Runtime, String> {

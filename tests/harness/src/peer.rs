@@ -1,11 +1,19 @@
-//! A scripted MCP server that can misbehave, in memory (as an [`InMemoryServer`]) or on a pair of streams.
+//! A scripted MCP server that can misbehave: in memory (as an [`InMemoryServer`]), on a pair of streams, and over HTTP.
 //!
-//! It speaks newline-delimited JSON-RPC by hand (MCP 2025-11-25 and the versions before it), because a library
-//! that speaks the protocol well cannot be made to speak it badly. What it offers and which faults it has is its
-//! [`Script`]; a test in the same process also holds its calls, kills its connections and counts what it ran.
+//! It speaks JSON-RPC, HTTP and event streams by hand, in both generations of MCP, because a library that speaks a
+//! protocol well cannot be made to speak it badly. What it offers and which faults it has is its [`Script`]; a test in
+//! the same process also holds its calls, kills its connections and counts what it ran.
+//!
+//! ```text
+//!  connection (lines) ─┐                 ┌─ plan      which faults meet this request
+//!  http (POST, GET)  ──┼─▶ session ──────┼─ answer    what it says
+//!  http (SSE)        ──┘   (requests     └─ listing, modern, tasks
+//!        ▲                  that run)
+//!        └──── frame (what is said, as bytes) ◀───┘
+//! ```
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pilothouse::mcp::InMemoryServer;
@@ -15,14 +23,31 @@ use tokio::sync::watch;
 
 mod answer;
 mod connection;
+mod executions;
+pub mod fault;
+mod frame;
+pub mod http;
+mod listing;
+mod modern;
+mod plan;
+mod process;
 mod script;
+mod session;
+mod tasks;
 
-pub use script::{Fault, Script, ScriptError, ScriptTool, Silence, ToolAnswer};
+pub use executions::Executions;
+pub use fault::Fault;
+pub use http::{HttpKind, HttpPeer};
+pub use script::{CacheScope, Protocol, Script, ScriptError, ScriptTool, ToolAnswer};
 
-use script::Behaviour;
+use plan::Live;
+use tasks::Tasks;
 
 /// Calls that [`Peer::calls`] keeps, the newest ones.
 pub const CALLS_KEPT: usize = 64;
+
+/// Methods that [`Peer::methods`] and answers that [`Peer::answers`] keep, the newest ones.
+pub const SEEN_KEPT: usize = 256;
 
 /// Bytes that an in-memory pipe holds before its writer waits.
 const PIPE_BYTES: usize = 64 << 10;
@@ -106,9 +131,30 @@ impl Peer {
         lock(&self.state.calls).iter().cloned().collect()
     }
 
-    /// How many cancel notices came.
+    /// How many cancel notices came, and how many requests of 2026-07-28 lost their client.
     pub fn cancellations(&self) -> usize {
         self.state.cancellations.load(Ordering::Acquire)
+    }
+
+    /// The methods of the last [`SEEN_KEPT`] requests and notices, oldest first.
+    pub fn methods(&self) -> Vec<String> {
+        lock(&self.state.methods).iter().cloned().collect()
+    }
+
+    /// The last [`SEEN_KEPT`] answers of clients to what the server asked, oldest first.
+    pub fn answers(&self) -> Vec<Value> {
+        lock(&self.state.answers).iter().cloned().collect()
+    }
+
+    /// Serves the standard streams of this process until they end, with the faults that only a process can have; the
+    /// status that the process should end with.
+    ///
+    /// # Errors
+    /// A fault that the system refuses: a child that does not start, a signal that cannot be taken.
+    pub async fn serve_process(&self) -> std::io::Result<u8> {
+        process::begin(&self.state)?;
+        self.serve(tokio::io::stdin(), tokio::io::stdout()).await;
+        Ok(self.state.exit_status())
     }
 }
 
@@ -125,56 +171,11 @@ impl InMemoryServer for Peer {
     }
 }
 
-/// How often each tool has begun to run. Clones share one count.
-#[derive(Debug, Clone)]
-pub struct Executions(Arc<watch::Sender<BTreeMap<String, u64>>>);
-
-impl Executions {
-    fn new() -> Self {
-        Self(Arc::new(watch::Sender::new(BTreeMap::new())))
-    }
-
-    /// How often this tool has begun to run.
-    pub fn of(&self, tool: &str) -> u64 {
-        self.0.borrow().get(tool).copied().unwrap_or(0)
-    }
-
-    /// Every tool that has run, and how often.
-    pub fn all(&self) -> BTreeMap<String, u64> {
-        self.0.borrow().clone()
-    }
-
-    /// Resolves once this tool has begun to run at least so often. Waits without a bound: give it a deadline.
-    pub async fn reach(&self, tool: &str, times: u64) {
-        let mut counts = self.0.subscribe();
-        let reached = |counts: &BTreeMap<String, u64>| counts.get(tool).is_some_and(|count| *count >= times);
-        // An error would mean that the sender is gone, and `self` holds it.
-        let _held_by_self = counts.wait_for(reached).await.is_ok();
-    }
-
-    fn count(&self, tool: &str) {
-        self.0.send_modify(|counts| *counts.entry(tool.to_owned()).or_default() += 1);
-    }
-}
-
 /// Whether calls go on or wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hold {
     Open,
     Holding,
-}
-
-/// A script with its faults put together.
-#[derive(Debug)]
-struct Live {
-    script: Script,
-    behaviour: Behaviour,
-}
-
-impl Live {
-    fn new(script: Script) -> Self {
-        Self { behaviour: Behaviour::of(&script.faults), script }
-    }
 }
 
 /// What all connections of a peer share.
@@ -183,7 +184,17 @@ struct State {
     script: Mutex<Arc<Live>>,
     executions: Executions,
     calls: Mutex<VecDeque<Value>>,
+    methods: Mutex<VecDeque<String>>,
+    answers: Mutex<VecDeque<Value>>,
+    /// Request states that were given and did not come back.
+    given: Mutex<BTreeSet<String>>,
+    states: AtomicU64,
+    tasks: Mutex<Tasks>,
     cancellations: AtomicUsize,
+    /// Whether this peer is a process of its own.
+    is_process: AtomicBool,
+    /// The status that a fault ended the peer with.
+    exited: watch::Sender<Option<u8>>,
     /// Whether a listing was read to its end.
     listed: AtomicBool,
     open: AtomicUsize,
@@ -202,7 +213,14 @@ impl State {
             script: Mutex::new(Arc::new(Live::new(script))),
             executions: Executions::new(),
             calls: Mutex::default(),
+            methods: Mutex::default(),
+            answers: Mutex::default(),
+            given: Mutex::default(),
+            states: AtomicU64::new(0),
+            tasks: Mutex::default(),
             cancellations: AtomicUsize::new(0),
+            is_process: AtomicBool::new(false),
+            exited: watch::Sender::new(None),
             listed: AtomicBool::new(false),
             open: AtomicUsize::new(0),
             opened: AtomicUsize::new(0),
@@ -217,12 +235,54 @@ impl State {
     }
 
     fn remember(&self, params: &Value) {
-        let mut calls = lock(&self.calls);
-        if calls.len() == CALLS_KEPT {
-            calls.pop_front();
-        }
-        calls.push_back(params.clone());
+        keep(&mut lock(&self.calls), params.clone(), CALLS_KEPT);
     }
+
+    fn saw(&self, method: &str) {
+        keep(&mut lock(&self.methods), method.to_owned(), SEEN_KEPT);
+    }
+
+    fn heard(&self, answer: Value) {
+        keep(&mut lock(&self.answers), answer, SEEN_KEPT);
+    }
+
+    /// A request state that nobody has.
+    fn gives_state(&self) -> String {
+        let state = format!("state-{}", self.states.fetch_add(1, Ordering::AcqRel) + 1);
+        let mut given = lock(&self.given);
+        if given.len() == SEEN_KEPT {
+            given.pop_first();
+        }
+        given.insert(state.clone());
+        state
+    }
+
+    /// Whether this state was given and did not come back before.
+    fn takes_back(&self, state: &str) -> bool {
+        lock(&self.given).remove(state)
+    }
+
+    /// Waits while a test holds the calls.
+    async fn hold(&self) {
+        // An error would mean that the sender is gone, and `self` holds it.
+        let _held_by_self = self.held.subscribe().wait_for(|hold| *hold == Hold::Open).await.is_ok();
+    }
+
+    fn exit(&self, status: u8) {
+        self.exited.send_replace(Some(status));
+    }
+
+    fn exit_status(&self) -> u8 {
+        self.exited.borrow().unwrap_or(0)
+    }
+}
+
+/// Keeps the newest ones.
+fn keep<T>(kept: &mut VecDeque<T>, one: T, most: usize) {
+    if kept.len() == most {
+        kept.pop_front();
+    }
+    kept.push_back(one);
 }
 
 /// A poisoned lock here still holds a whole value: each is set in one step.

@@ -127,7 +127,7 @@ fn a_wrong_line_is_refused_with_its_number_field_and_reason() {
             "a tool is a wire name",
         ),
         (
-            server(json!({"peer": {"faults": [{"bom": true}]}})),
+            server(json!({"peer": {"faults": [{"bomb": true}]}})),
             Some("server.transport.peer.faults[0]"),
             "expected one of `silence`",
         ),

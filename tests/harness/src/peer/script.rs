@@ -1,12 +1,13 @@
-//! What a scripted server offers and how it misbehaves, as it is written in a script.
+//! What a scripted server offers, as it is written in a script.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+
+use super::fault::{Fault, HttpScript};
 
 /// Everything that a scripted server does.
 ///
@@ -23,8 +24,55 @@ pub struct Script {
     pub tools: Vec<ScriptTool>,
     /// Tools on one page of the listing (default: all).
     pub page_size: Option<NonZeroUsize>,
+    /// Which generations of the protocol it speaks.
+    pub protocol: Protocol,
+    /// The versions that it speaks, instead of all that its `protocol` has.
+    pub versions: Option<Vec<String>>,
+    /// Its capabilities, instead of tools that say when they change.
+    pub capabilities: Option<Value>,
+    /// What it tells a model about itself.
+    pub instructions: Option<String>,
+    /// How long its listing is good, in milliseconds (2026-07-28 only).
+    pub ttl_ms: u64,
+    /// Whether its listing may be shared: `public` or `private` (2026-07-28 only).
+    pub cache_scope: CacheScope,
+    /// How it is there over HTTP.
+    pub http: HttpScript,
     /// How it misbehaves. Of faults of one kind that exclude each other, the last one holds.
     pub faults: Vec<Fault>,
+}
+
+/// Which generations of the protocol a server speaks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Protocol {
+    /// Those with `initialize`, up to 2025-11-25.
+    #[default]
+    Legacy,
+    /// Those with metadata in every request, from 2026-07-28.
+    Modern,
+    /// All.
+    Both,
+}
+
+/// Who may share what was cached.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CacheScope {
+    /// Nobody.
+    #[default]
+    Private,
+    /// Everybody.
+    Public,
+}
+
+impl CacheScope {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Private => "private",
+            Self::Public => "public",
+        }
+    }
 }
 
 /// Why something is not a script.
@@ -75,6 +123,13 @@ pub struct ScriptTool {
     pub fails: bool,
     /// How long a call takes.
     pub delay: Duration,
+    /// The schema of its structured content.
+    pub output_schema: Option<Value>,
+    /// Its structured content, also a wrong one.
+    pub structured: Option<Value>,
+    /// Whether a call is a task: it is answered at once, and its result is fetched. Before 2026-07-28 only for a client
+    /// that asks for one.
+    pub task: bool,
 }
 
 /// What a tool answers.
@@ -107,6 +162,10 @@ struct ToolFields {
     #[serde(default)]
     fails: bool,
     delay_ms: Option<u64>,
+    output_schema: Option<Value>,
+    structured: Option<Value>,
+    #[serde(default)]
+    task: bool,
 }
 
 #[derive(Deserialize)]
@@ -135,93 +194,9 @@ impl TryFrom<ToolFields> for ScriptTool {
             answer,
             fails: fields.fails,
             delay: Duration::from_millis(fields.delay_ms.unwrap_or(0)),
-        })
-    }
-}
-
-/// One way to misbehave, written as an object with one key.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Fault {
-    /// `{"silence": "connect"}`: never answers these requests. A call is run and counted all the same.
-    Silence(Silence),
-    /// `{"delay_ms": 200}`: every answer comes this much later; answers do not wait for each other.
-    DelayMs(u64),
-    /// `{"exit_after": 3}`: the connection ends once it has answered this many requests of any kind.
-    ExitAfter(u64),
-    /// `{"exit_on_call": "add"}`: the connection ends when this tool is called; the call is counted, not answered.
-    ExitOnCall(String),
-    /// `{"junk_line": "hello"}`: this text is a line of its own before every answer.
-    JunkLine(String),
-    /// `{"bad_tool": true}`: the listing ends with a tool that has neither a text for its name nor a schema.
-    BadTool(bool),
-    /// `{"repeat_cursor": true}`: every page of the listing is the first one, and names the same next page.
-    RepeatCursor(bool),
-    /// `{"list_changed_after_ms": 50}`: says once that its tools changed, so long after it was told `initialized`.
-    ListChangedAfterMs(u64),
-    /// `{"add_tool_after_list": {"name": "late"}}`: this tool is there once a listing was read to its end, over
-    /// all connections.
-    AddToolAfterList(Box<ScriptTool>),
-    /// `{"count_file": "/tmp/runs"}`: each execution appends its tool's name to this file, as one line.
-    CountFile(PathBuf),
-}
-
-/// Which requests are never answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Silence {
-    /// The handshake: `initialize` and `server/discover`.
-    Connect,
-    /// `tools/list`.
-    List,
-    /// `tools/call`.
-    Call,
-    /// Every request, `ping` included.
-    All,
-}
-
-/// All faults of a script together.
-#[derive(Debug, Default)]
-pub(super) struct Behaviour {
-    pub(super) silence: Vec<Silence>,
-    pub(super) delay: Duration,
-    pub(super) exit_after: Option<u64>,
-    pub(super) exit_on_call: Vec<String>,
-    pub(super) junk: String,
-    pub(super) bad_tool: bool,
-    pub(super) repeat_cursor: bool,
-    pub(super) list_changed_after: Option<Duration>,
-    pub(super) late_tools: Vec<ScriptTool>,
-    pub(super) count_file: Option<PathBuf>,
-}
-
-impl Behaviour {
-    pub(super) fn of(faults: &[Fault]) -> Self {
-        let mut all = Self::default();
-        for fault in faults {
-            match fault {
-                Fault::Silence(which) => all.silence.push(*which),
-                Fault::DelayMs(ms) => all.delay = Duration::from_millis(*ms),
-                Fault::ExitAfter(answers) => all.exit_after = Some(*answers),
-                Fault::ExitOnCall(tool) => all.exit_on_call.push(tool.clone()),
-                Fault::JunkLine(text) => all.junk = format!("{}{text}\n", all.junk),
-                Fault::BadTool(on) => all.bad_tool = *on,
-                Fault::RepeatCursor(on) => all.repeat_cursor = *on,
-                Fault::ListChangedAfterMs(ms) => all.list_changed_after = Some(Duration::from_millis(*ms)),
-                Fault::AddToolAfterList(tool) => all.late_tools.push((**tool).clone()),
-                Fault::CountFile(path) => all.count_file = Some(path.clone()),
-            }
-        }
-        all
-    }
-
-    /// Whether requests of this method are never answered.
-    pub(super) fn is_silent(&self, method: &str) -> bool {
-        self.silence.iter().any(|silence| match silence {
-            Silence::Connect => matches!(method, "initialize" | "server/discover"),
-            Silence::List => method == "tools/list",
-            Silence::Call => method == "tools/call",
-            Silence::All => true,
+            output_schema: fields.output_schema,
+            structured: fields.structured,
+            task: fields.task,
         })
     }
 }

@@ -370,10 +370,21 @@ fn a_bad_script_is_refused_with_the_place_and_the_reason() {
         ),
         (json!({"tools": [{"name": "a", "reply": 7}]}), "`tools[0].reply`: a reply is a text, or an array"),
         (
-            json!({"faults": [{"bom": true}]}),
-            "unknown variant `bom`, expected one of `silence`, `delay_ms`, `exit_after`",
+            json!({"faults": [{"bomb": true}]}),
+            "unknown variant `bomb`, expected one of `silence`, `delay_ms`, `delay`",
         ),
-        (json!({"faults": [{"silence": "ping"}]}), "expected one of `connect`, `list`, `call`, `all`"),
+        (
+            json!({"faults": [{"silence": "tool"}]}),
+            "`faults[0].silence`: there is no request \"tool\": write a method",
+        ),
+        (json!({"faults": [{"silence": {"nth": 0}}]}), "`nth` counts from 1"),
+        (json!({"faults": [{"silence": {"mehtod": "ping"}}]}), "unknown field `mehtod`"),
+        (json!({"faults": [{"delay": {"on": "list"}}]}), "`faults[0].delay"),
+        (
+            json!({"protocol": "new"}),
+            "`protocol`: unknown variant `new`, expected one of `legacy`, `modern`, `both`",
+        ),
+        (json!({"http": {"answers": "xml"}}), "`http.answers`: unknown variant `xml`"),
         (json!({"faults": [{"delay_ms": 1, "exit_after": 2}]}), "`faults[0]"),
         (json!({"faults": [{"add_tool_after_list": {}}]}), "missing field `name`"),
     ];
