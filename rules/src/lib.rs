@@ -11,8 +11,11 @@ mod decider;
 pub mod gate;
 pub mod listing;
 pub mod name;
+pub mod provider;
 pub mod registry;
 pub mod restart;
+pub mod schema;
+pub mod signature;
 pub mod surface;
 pub mod topic;
 
