@@ -106,9 +106,15 @@ fn settle(schema: &Value, dialect: Dialect) -> (Object, ProviderSchema) {
     let mut losses = Losses::default();
     losses.add("", "the schema is too large to show, so any object is taken");
     let any = Object::default();
-    let schema = json!({"type": "object", "properties": {}});
-    // Strict mode would take an empty object only.
-    let dialect = if dialect == Dialect::OpenAiStrict { Dialect::OpenAi } else { dialect };
+    // Strict mode would take an empty object only, also of what is shown here.
+    let (dialect, schema) = match dialect {
+        Dialect::OpenAiStrict => {
+            (Dialect::OpenAi, json!({"type": "object", "properties": {}, "additionalProperties": true}))
+        }
+        Dialect::Common | Dialect::OpenAi | Dialect::Anthropic | Dialect::Gemini => {
+            (dialect, json!({"type": "object", "properties": {}}))
+        }
+    };
     (any, ProviderSchema { schema, dialect, loosened: losses.into_list() })
 }
 

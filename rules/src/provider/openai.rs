@@ -113,6 +113,9 @@ fn strict_object(node: &Node<'_>, found: &mut Found) {
 }
 
 fn strict_words(node: &Node<'_>, found: &mut Found) {
+    if *node.schema == Value::Bool(false) && node.at.ends_with("/additionalProperties") {
+        return;
+    }
     let Value::Object(keywords) = node.schema else {
         found.add(Rule::StrictTyped, node.at, "a schema that is no object");
         return;

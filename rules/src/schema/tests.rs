@@ -151,7 +151,7 @@ fn every_kind_of_schema_becomes_one_that_the_provider_takes() {
                    "additionalProperties": false}),
             Dialect::Anthropic,
             json!({"type": "object", "properties": {}, "description": "(also takes \"filter[id]\": string)"}),
-            lost(&["", ""]),
+            lost(&["", "", ""]),
         ),
         // Free keys.
         (

@@ -4,7 +4,7 @@ use jsonschema::Validator;
 use serde_json::{Map, Value, json};
 
 /// What a text may have to look like.
-const TEXTS: [&str; 16] = [
+const TEXTS: [&str; 17] = [
     "text",
     "a",
     "A1",
@@ -20,6 +20,7 @@ const TEXTS: [&str; 16] = [
     "10:00",
     "12345678",
     "#FF0000",
+    "PROJ-123",
     "text text text text text text text text",
 ];
 
@@ -113,7 +114,9 @@ impl Maker<'_> {
         if schema.to_string().contains("\"$ref\"") {
             return true;
         }
-        jsonschema::validator_for(schema).is_ok_and(|validator| validator.is_valid(value))
+        // Up to draft 7 a format is a rule.
+        let options = jsonschema::options().should_validate_formats(true);
+        options.build(schema).is_ok_and(|validator| validator.is_valid(value))
     }
 }
 
@@ -123,7 +126,7 @@ pub fn mutant(original: &Validator, arguments: &Value) -> Option<Value> {
         [json!(null), json!(-7.5), json!("\u{1}wrong"), json!([[]]), json!({"wrong": [1]}), json!(true)];
     let names = arguments.as_object().into_iter().flat_map(Map::keys);
     let changed = names.flat_map(|name| {
-        wrong.iter().map(|wrong| {
+        wrong.iter().map(move |wrong| {
             let mut arguments = arguments.clone();
             arguments[name] = wrong.clone();
             arguments

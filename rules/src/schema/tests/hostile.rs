@@ -74,13 +74,19 @@ fn a_schema_that_is_100_000_levels_deep_is_read_on_any_stack() {
         keywords.insert("type".to_owned(), json!("array"));
         schema = Value::Object(keywords);
     }
-    let mut schema = json!({"type": "object", "properties": {"a": schema}});
+    // Not by `json!`, which copies, and so recurses.
+    let properties = Map::from_iter([("a".to_owned(), schema)]);
+    let keywords =
+        [("type".to_owned(), json!("object")), ("properties".to_owned(), Value::Object(properties))];
+    let mut schema = Value::Object(Map::from_iter(keywords));
     let ready = provider_ready(&schema, Dialect::Common);
     assert!(ready.loosened.iter().any(|loss| loss.what.contains("too deeply")), "{:?}", ready.loosened);
     // Dropped level by level: the drop of a value itself is recursive.
-    while let Some(inner) =
-        schema.get_mut("items").or_else(|| schema.pointer_mut("/properties/a")).map(Value::take)
-    {
-        schema = inner;
+    while let Value::Object(keywords) = &mut schema {
+        let inner = keywords.remove("items").or_else(|| keywords.remove("properties"));
+        match inner.or_else(|| keywords.remove("a")) {
+            Some(inner) => schema = inner,
+            None => break,
+        }
     }
 }
