@@ -24,15 +24,15 @@ const TEXTS: [&str; 17] = [
     "text text text text text text text text",
 ];
 
-pub struct Maker<'a> {
-    pub document: &'a Value,
+pub(crate) struct Maker<'a> {
+    pub(crate) document: &'a Value,
     /// Which alternative is taken.
-    pub turn: usize,
+    pub(crate) turn: usize,
 }
 
 impl Maker<'_> {
     /// A value with every property that the schema names; none if the schema is too deep or admits no such value.
-    pub fn value(&self, schema: &Value, depth: usize) -> Option<Value> {
+    pub(crate) fn value(&self, schema: &Value, depth: usize) -> Option<Value> {
         if depth > 12 {
             return None;
         }
@@ -121,7 +121,7 @@ impl Maker<'_> {
 }
 
 /// The arguments with one thing wrong; none if every change is admitted.
-pub fn mutant(original: &Validator, arguments: &Value) -> Option<Value> {
+pub(crate) fn mutant(original: &Validator, arguments: &Value) -> Option<Value> {
     let wrong =
         [json!(null), json!(-7.5), json!("\u{1}wrong"), json!([[]]), json!({"wrong": [1]}), json!(true)];
     let names = arguments.as_object().into_iter().flat_map(Map::keys);

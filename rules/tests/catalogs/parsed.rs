@@ -3,26 +3,27 @@
 use serde_json::Value;
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Signature {
-    pub name: String,
-    pub text: String,
-    pub about: Option<String>,
-    pub params: Vec<Param>,
+pub(crate) struct Signature {
+    pub(crate) name: String,
+    pub(crate) text: String,
+    pub(crate) about: Option<String>,
+    pub(crate) params: Vec<Param>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Param {
+pub(crate) struct Param {
     /// Values as JSON, types as their names.
-    pub kinds: Vec<String>,
-    pub path: Vec<String>,
-    pub is_required: bool,
-    pub default: Option<Value>,
-    pub text: String,
+    pub(crate) kinds: Vec<String>,
+    pub(crate) path: Vec<String>,
+    pub(crate) is_required: bool,
+    pub(crate) default: Option<Value>,
+    pub(crate) text: String,
 }
 
-pub fn parse(signature: &str) -> Option<Signature> {
-    let is_plain =
-        |c: char| c == '\n' || !(c.is_control() || c == '`' || ('\u{200b}'..='\u{202e}').contains(&c));
+pub(crate) fn parse(signature: &str) -> Option<Signature> {
+    let is_unseen =
+        |c| matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let is_plain = |c: char| c == '\n' || !(c.is_control() || c == '`' || is_unseen(c));
     if !signature.chars().all(is_plain) || signature.matches("*/").count() != 1 {
         return None;
     }
