@@ -147,7 +147,8 @@ impl Shower<'_> {
         }
         // Two alternatives may have become one, as far as the dialect can say.
         shown = shown.into_iter().fold(Vec::new(), |mut kept, next| {
-            if !kept.contains(&next) {
+            let is_said = kept.iter().any(|said| *said == next || is_same_but_described(said, &next));
+            if !is_said {
                 kept.push(next);
             }
             kept
@@ -365,13 +366,25 @@ fn described(mut keywords: Map<String, Value>, text: Option<String>, hints: &[St
     keywords
 }
 
+/// Whether the first says of the second what it admits, and more about it.
+fn is_same_but_described(said: &Map<String, Value>, next: &Map<String, Value>) -> bool {
+    let is_there = |(word, value): (&String, &Value)| said.get(word) == Some(value);
+    said.len() == next.len() + 1 && said.contains_key("description") && next.iter().all(is_there)
+}
+
 /// The types of alternatives of which nothing else is said.
 fn plain_types(shown: &[Map<String, Value>]) -> Option<Vec<Value>> {
     let plain = |keywords: &Map<String, Value>| match (keywords.len(), keywords.get("type")) {
         (1, Some(kind @ Value::String(_))) => Some(kind.clone()),
         (_, _) => None,
     };
-    shown.iter().map(plain).collect()
+    let named: Vec<Value> = shown.iter().map(plain).collect::<Option<_>>()?;
+    // In the order in which they are read again; every integer is a number.
+    let mut kinds = vec!["string", "integer", "number", "boolean"];
+    if named.contains(&json!("number")) {
+        kinds.retain(|kind| *kind != "integer");
+    }
+    Some(kinds.into_iter().map(Value::from).filter(|kind| named.contains(kind)).collect())
 }
 
 /// An untyped value for a dialect in which every value has a type. Only arrays need an end.
