@@ -99,6 +99,16 @@ pub mod model {
     };
 }
 
+/// What a provider is shown of a tool: schemas in its dialect, its rules, signatures.
+///
+/// A [`Model`](model::Model) of the embedder's own turns the tools of a request into its provider's dialect with
+/// [`provider_ready`](schema::provider_ready); [`docs::providers`] has the rules.
+pub mod schema {
+    pub use pilothouse_rules::provider::{Provider, Rule, Violation, check};
+    pub use pilothouse_rules::schema::{Dialect, Loosened, ProviderSchema, provider_ready, strict};
+    pub use pilothouse_rules::signature::render;
+}
+
 /// Stores: the trait and its adapters.
 pub mod store {
     #[cfg(feature = "sled")]
@@ -133,6 +143,8 @@ pub mod docs {
     pub mod guarantees {}
     #[doc = include_str!("../docs/harness.md")]
     pub mod harness {}
+    #[doc = include_str!("../docs/providers.md")]
+    pub mod providers {}
     #[doc = include_str!("../docs/testing.md")]
     pub mod testing {}
     /// Choices that a reader would ask about, with what they cost.

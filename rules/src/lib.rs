@@ -13,8 +13,11 @@ pub mod listing;
 pub mod name;
 pub mod output;
 pub mod protocol;
+pub mod provider;
 pub mod registry;
 pub mod restart;
+pub mod schema;
+pub mod signature;
 pub mod surface;
 pub mod topic;
 
