@@ -4,6 +4,7 @@
 //! ([`Decider::decide`]), record, and do; this crate only says what follows from what.
 
 pub mod approval;
+pub mod arguments;
 pub mod catalog;
 pub mod connection;
 mod cut;
