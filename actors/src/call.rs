@@ -11,10 +11,12 @@ use pilothouse_messages::digest::Digest;
 use pilothouse_messages::error::RequestError;
 use pilothouse_messages::id::{CallId, ServerId, TopicId};
 use pilothouse_messages::json::JsonText;
+use pilothouse_messages::limits::WAIT_MAX;
 use pilothouse_messages::listing::{CatalogCommand, RefreshCause};
 use pilothouse_messages::server::ServerState;
 use pilothouse_messages::tool::ToolSource;
 use pilothouse_messages::topic::ResolvedTool;
+use pilothouse_rules::arguments::Verdict;
 use serde_json::{Map, Value};
 use tokio::sync::{OwnedSemaphorePermit, TryAcquireError};
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -79,15 +81,24 @@ async fn call_function(
     order: CallOrder,
     sent: impl FnOnce() + Send,
 ) -> CallResult {
-    let deadline = Instant::now() + wiring.limits.call;
     let function = match function_of(wiring, name, &order.tool) {
         Ok(function) => function,
         Err(refusal) => return refusal,
     };
+    let within = function.call_timeout.unwrap_or(wiring.limits.call).min(WAIT_MAX);
+    let deadline = Instant::now() + within;
     let arguments = match object(&order.arguments) {
         Ok(arguments) => Value::Object(arguments),
         Err(refusal) => return refusal,
     };
+    let validator = wiring.validators.of(&function.definition, order.tool.fingerprint);
+    match validator.check(&arguments) {
+        // The embedder's own schema: what is wrong with it is told where it is registered.
+        Verdict::Valid | Verdict::Unchecked(_) => {}
+        Verdict::Invalid(faults) => {
+            return rejected(&format!("the arguments of \"{name}\" do not match its schema:\n{faults}"));
+        }
+    }
     let cancel = order.cancel.child_token();
     // Fires also when the caller drops us.
     let told = cancel.clone().drop_guard();
@@ -107,7 +118,7 @@ async fn call_function(
             Err(_panicked) => CallResult::said(CallOutcome::Failed, "the function panicked"),
         },
         () = order.cancel.cancelled() => cancelled(),
-        () = sleep_until(deadline) => timed_out(wiring.limits.call),
+        () = sleep_until(deadline) => timed_out(within),
     };
     drop(told);
     result

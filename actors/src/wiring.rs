@@ -20,6 +20,7 @@ use pilothouse_messages::limits::Limits;
 use pilothouse_messages::listing::{ListingState, ListingView};
 use pilothouse_messages::server::{ServerDefinition, ServerState, ServerView};
 use pilothouse_messages::time::Timestamp;
+use pilothouse_rules::arguments::Validators;
 use pilothouse_rules::registry::ToolTable;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
@@ -66,6 +67,8 @@ pub struct Wiring {
     pub models: Arc<dyn ModelResolver>,
     /// The embedder's functions, by wire name.
     pub functions: BTreeMap<String, Function>,
+    /// Compiled schemas of tools' arguments.
+    pub validators: Validators,
     /// The runtime's own events.
     pub events: EventBus,
     /// The ledger.
@@ -116,6 +119,7 @@ impl Wiring {
             store: materials.store,
             models: materials.models,
             functions: materials.functions,
+            validators: Validators::default(),
         }
     }
 }

@@ -120,11 +120,16 @@ struct Generations {
 impl Validators {
     /// The validator of this tool, whose fingerprint this is.
     pub fn of(&self, tool: &ToolDefinition, fingerprint: Digest) -> Arc<Validator> {
+        self.of_schema(&tool.input_schema, fingerprint)
+    }
+
+    /// The validator of this schema, which `fingerprint` stands for.
+    pub fn of_schema(&self, schema: &JsonText, fingerprint: Digest) -> Arc<Validator> {
         if let Some(known) = self.lock().find(fingerprint) {
             return known;
         }
         // Outside the lock: a large schema keeps nobody else waiting.
-        let validator = Arc::new(Validator::new(&tool.input_schema));
+        let validator = Arc::new(Validator::new(schema));
         self.lock().keep(fingerprint, validator.clone());
         validator
     }

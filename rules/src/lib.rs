@@ -11,6 +11,7 @@ mod cut;
 mod decider;
 pub mod gate;
 pub mod listing;
+pub mod meta;
 pub mod name;
 pub mod registry;
 pub mod restart;
