@@ -49,7 +49,11 @@ async fn passages_are_bounded_one_by_one_and_together() {
     let found = called("kb_search", json!({"query": "tides", "bases": ["b1"]})).await.expect("found");
     let results = found["results"].as_array().expect("a list");
     assert_eq!(results.len(), 6);
-    assert!(results[0]["text"].as_str().is_some_and(|text| text.starts_with("tides [\"b1\"] xxx") && text.len() == 4 << 10));
+    assert!(
+        results[0]["text"]
+            .as_str()
+            .is_some_and(|text| text.starts_with("tides [\"b1\"] xxx") && text.len() == 4 << 10)
+    );
     assert_eq!(results[0]["score"], json!(0.0));
     let most = called("kb_search", json!({"query": "tides", "limit": 20})).await.expect("found");
     assert_eq!(most["results"].as_array().map(Vec::len), Some(12), "48 KiB are twelve passages of 4");

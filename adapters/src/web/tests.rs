@@ -1,5 +1,5 @@
-use tokio_util::sync::CancellationToken;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use super::{Web, WebFetch, WebHit, WebPage, WebQuery, WebSearch, check_url};
 use crate::BoxFuture;
@@ -48,14 +48,24 @@ async fn results_are_bounded_whatever_an_engine_and_a_page_give() {
     let results = found["results"].as_array().expect("a list");
     assert_eq!((results.len(), &results[7]["url"]), (8, &json!("https://example.org/7")));
     assert_eq!(results[0]["title"].as_str().map(str::len), Some(300));
-    assert_eq!(called("web_search", json!({"query": "t", "limit": 900})).await.map(|f| f["results"].as_array().map(Vec::len)), Ok(Some(20)));
+    assert_eq!(
+        called("web_search", json!({"query": "t", "limit": 900}))
+            .await
+            .map(|f| f["results"].as_array().map(Vec::len)),
+        Ok(Some(20))
+    );
     let page = called("web_fetch", json!({"url": "https://example.org/"})).await.expect("read");
     assert_eq!((page["text"].as_str().map(str::len), &page["truncated"]), (Some(48 << 10), &json!(true)));
 }
 
 #[test]
 fn only_addresses_of_the_open_web_are_read() {
-    let good = ["https://example.org", "http://example.org:8080/a?b#c", "HTTPS://93.184.216.34/", "https://[2606:4700::1]/"];
+    let good = [
+        "https://example.org",
+        "http://example.org:8080/a?b#c",
+        "HTTPS://93.184.216.34/",
+        "https://[2606:4700::1]/",
+    ];
     for url in good {
         assert_eq!(check_url(url), Ok(()), "{url}");
     }

@@ -116,9 +116,12 @@ fn places(value: &Value, most: u64) -> u64 {
         Value::String(text) => return 1 + u64::try_from(text.len() / TEXT_STEP).unwrap_or(u64::MAX - 1),
         Value::Null | Value::Bool(_) | Value::Number(_) => return 1,
     };
-    inside.fold(1, |sum: u64, item| {
-        if sum >= most { sum } else { sum.saturating_add(places(item, most - sum)) }
-    })
+    inside.fold(
+        1,
+        |sum: u64, item| {
+            if sum >= most { sum } else { sum.saturating_add(places(item, most - sum)) }
+        },
+    )
 }
 
 /// Weighs each subschema once.
@@ -148,7 +151,8 @@ impl<'a> Scale<'a> {
         let again = again(schema);
         let (mut visits, mut deepest) = (own(schema), 0);
         let inside = inside(schema).map(|next| (1, Some(next)));
-        for (times, next) in same_place(schema, self.root).into_iter().map(|next| (again, next)).chain(inside) {
+        for (times, next) in same_place(schema, self.root).into_iter().map(|next| (again, next)).chain(inside)
+        {
             let Some(next) = next else {
                 self.shape = Shape::Recursive;
                 continue;
@@ -164,7 +168,8 @@ impl<'a> Scale<'a> {
 }
 
 fn again(schema: &Value) -> u64 {
-    let looks_back = ["unevaluatedProperties", "unevaluatedItems"].iter().any(|key| schema.get(key).is_some());
+    let looks_back =
+        ["unevaluatedProperties", "unevaluatedItems"].iter().any(|key| schema.get(key).is_some());
     if looks_back { UNEVALUATED } else { 1 }
 }
 
@@ -263,11 +268,18 @@ impl<'a> Walk<'a> {
         Some(())
     }
 
-    fn visit_fields(&mut self, keywords: &'a Fields, fields: &Fields, times: u64, depth: usize) -> Option<()> {
+    fn visit_fields(
+        &mut self,
+        keywords: &'a Fields,
+        fields: &Fields,
+        times: u64,
+        depth: usize,
+    ) -> Option<()> {
         let properties = keywords.get("properties").and_then(Value::as_object);
         for (name, field) in fields {
             let own = properties.and_then(|properties| properties.get(name));
-            let others = ["additionalProperties", "unevaluatedProperties"].map(|keyword| keywords.get(keyword));
+            let others =
+                ["additionalProperties", "unevaluatedProperties"].map(|keyword| keywords.get(keyword));
             let patterns = keywords.get("patternProperties").into_iter().flat_map(named);
             for schema in own.into_iter().chain(others.into_iter().flatten()).chain(patterns) {
                 self.visit(schema, field, times, depth + 1)?;

@@ -128,7 +128,10 @@ fn expected_type(error: &ValidationError<'_>, root: &Value) -> String {
         // Behind a reference the place in the schema is another one.
         Some(_) | None => {
             let words = error.to_string();
-            words.rsplit_once(" is not of type").map_or("another type", |(_, kind)| kind.trim()).replace('"', "")
+            words
+                .rsplit_once(" is not of type")
+                .map_or("another type", |(_, kind)| kind.trim())
+                .replace('"', "")
         }
     }
 }

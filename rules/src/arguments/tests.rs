@@ -126,9 +126,18 @@ fn formats_are_annotations_and_patterns_are_not() {
 fn a_schema_that_cannot_be_used_is_not_checked_and_says_why() {
     let rows = [
         (json!({"type": "objekt"}), "the schema cannot be used"),
-        (json!({"type": "object", "properties": {"x": {"$ref": "#/$defs/gone"}}}), "the schema cannot be used"),
-        (json!({"type": "object", "properties": {"x": {"$ref": "http://example.org/x.json"}}}), "the schema cannot"),
-        (json!({"type": "object", "properties": {"x": {"$ref": "file:///etc/passwd"}}}), "the schema cannot be used"),
+        (
+            json!({"type": "object", "properties": {"x": {"$ref": "#/$defs/gone"}}}),
+            "the schema cannot be used",
+        ),
+        (
+            json!({"type": "object", "properties": {"x": {"$ref": "http://example.org/x.json"}}}),
+            "the schema cannot",
+        ),
+        (
+            json!({"type": "object", "properties": {"x": {"$ref": "file:///etc/passwd"}}}),
+            "the schema cannot be used",
+        ),
         (json!({"type": "object", "properties": {"x": {"pattern": "^(?=a)"}}}), "the schema cannot be used"),
         (json!({"type": "object", "description": "x".repeat(300_000)}), "the schema is longer than"),
     ];
@@ -166,7 +175,8 @@ fn no_schema_and_no_arguments_make_a_check_take_long() {
     let mut levels: serde_json::Map<_, _> = (0..40).map(|n| (format!("l{n}"), level(n))).collect();
     levels.insert("l40".to_owned(), json!({"type": "object"}));
     let exponential = json!({"type": "object", "$ref": "#/$defs/l0", "$defs": levels});
-    let twice = json!({"allOf": [{"properties": {"a": {"$ref": "#"}}}, {"properties": {"a": {"$ref": "#"}}}]});
+    let twice =
+        json!({"allOf": [{"properties": {"a": {"$ref": "#"}}}, {"properties": {"a": {"$ref": "#"}}}]});
     let nested = (0..100).fold(json!({}), |inner, _| json!({"a": inner}));
     let chain: serde_json::Map<_, _> =
         (0..20_000).map(|n| (format!("c{n}"), json!({"$ref": format!("#/$defs/c{}", n + 1)}))).collect();
@@ -202,7 +212,8 @@ fn a_recursive_schema_is_checked_at_every_depth() {
         "required": ["name"],
     });
     let schema = json!({"$ref": "#/$defs/node", "type": "object", "$defs": {"node": node}});
-    let deep = |leaf: Value| (0..40).fold(leaf, |inner, n| json!({"name": n.to_string(), "children": [inner]}));
+    let deep =
+        |leaf: Value| (0..40).fold(leaf, |inner, n| json!({"name": n.to_string(), "children": [inner]}));
     check(&[(schema.clone(), deep(json!({"name": "leaf"})), "")]);
     let words = said(&schema, &deep(json!({"name": 7})));
     assert!(words.ends_with("…: expected a string, found the number 7"), "{words}");

@@ -44,7 +44,9 @@ pub fn search_input(raw: &str, validators: &Validators) -> Result<SearchInput, S
     let limit = match fields.get("limit") {
         None | Some(Value::Null) => LIMIT_DEFAULT,
         // What is beyond the bounds, or beyond numbers, is brought within them.
-        Some(limit) => limit.as_i64().map_or(LIMIT_MAX, |limit| usize::try_from(limit.max(1)).unwrap_or(LIMIT_MAX)),
+        Some(limit) => {
+            limit.as_i64().map_or(LIMIT_MAX, |limit| usize::try_from(limit.max(1)).unwrap_or(LIMIT_MAX))
+        }
     };
     Ok(SearchInput {
         query: text("query").unwrap_or_default(),
@@ -69,7 +71,9 @@ pub(super) fn invoke_input(raw: &str, validators: &Validators) -> Result<InvokeI
         // Never taken for no arguments: the tool would run with other ones than were meant.
         (None, Some((field, _))) => {
             let field = quoted(field);
-            return Err(format!("{field} is no parameter of tool_invoke: put the tool's own arguments into \"params\""));
+            return Err(format!(
+                "{field} is no parameter of tool_invoke: put the tool's own arguments into \"params\""
+            ));
         }
     };
     Ok(InvokeInput { name, params })

@@ -53,7 +53,9 @@ impl Refusal<'_> {
             Self::Uninspected(entry) => {
                 let name = &entry.name;
                 let signature = signature(entry, sight);
-                format!("\"{name}\" was not called, because it had not been inspected. This is its signature; call it again with arguments that fit:\n{signature}")
+                format!(
+                    "\"{name}\" was not called, because it had not been inspected. This is its signature; call it again with arguments that fit:\n{signature}"
+                )
             }
             Self::Invalid(entry, reason) => {
                 let (name, signature) = (&entry.name, signature(entry, sight));

@@ -88,7 +88,8 @@ fn listed(input: &SearchInput, found: &Found, block: &SurfaceView, inspected: &m
     let matched = found.matched.max(findings.len());
     if told < matched {
         // Writing to a string cannot fail.
-        let _ = write!(out, "{told} of {matched} tools are listed: say more in the query, or name a namespace");
+        let _ =
+            write!(out, "{told} of {matched} tools are listed: say more in the query, or name a namespace");
     }
     let has = |tool: MetaTool| block.tools.iter().any(|shown| shown.name == tool.name());
     if input.detail == SearchDetail::Brief && has(MetaTool::Inspect) && has(MetaTool::Invoke) {
@@ -118,7 +119,8 @@ fn about(finding: &Finding, detail: SearchDetail) -> (String, bool) {
     let entry = &finding.entry;
     let definition = &entry.definition;
     let texts = [definition.description.as_deref(), definition.title.as_deref()];
-    let text = texts.into_iter().flatten().map(|text| line(text, DESCRIPTION_BYTES)).find(|text| !text.is_empty());
+    let text =
+        texts.into_iter().flatten().map(|text| line(text, DESCRIPTION_BYTES)).find(|text| !text.is_empty());
     let text = text.unwrap_or_else(|| line(&definition.name, DESCRIPTION_BYTES));
     let mut out = format!("  - {} — {text}", entry.name);
     if let Some(trouble) = &finding.trouble {

@@ -45,21 +45,31 @@ fn an_invocation_is_checked_in_order_and_refused_with_the_first_fault() {
     let refused = |words: &str| format!("refused: {words}");
     let gone = "is not offered any more, so it was not called: look for another one with tool_search";
     world.deferred.insert(strange.to_owned());
-    check(&world, &mut inspected, &[
-        (asks(strange, "{}"), refused(&format!("\"{strange}\" {gone}"))),
-        (
-            asks("nobody", "{}"),
-            refused(&format!(
-                "no tool named \"nobody\" is available here; the nearest names are \"{drop}\", \"{find}\", \
+    check(
+        &world,
+        &mut inspected,
+        &[
+            (asks(strange, "{}"), refused(&format!("\"{strange}\" {gone}"))),
+            (
+                asks("nobody", "{}"),
+                refused(&format!(
+                    "no tool named \"nobody\" is available here; the nearest names are \"{drop}\", \"{find}\", \
                  \"{idle}\": take one of those, or look with tool_search"
-            )),
-        ),
-    ]);
+                )),
+            ),
+        ],
+    );
     world.gone = [find.clone(), drop.clone()].into();
-    let nothing = |name: &str| refused(&format!("nothing runs \"{name}\" now, so it was not called: go on without it"));
-    check(&world, &mut inspected, &[(asks(&find, "{}"), nothing(&find)), (asks(&drop, "{}"), nothing(&drop))]);
+    let nothing =
+        |name: &str| refused(&format!("nothing runs \"{name}\" now, so it was not called: go on without it"));
+    check(
+        &world,
+        &mut inspected,
+        &[(asks(&find, "{}"), nothing(&find)), (asks(&drop, "{}"), nothing(&drop))],
+    );
     world.gone.clear();
-    let directly = format!("a person is asked before each call of \"{drop}\": call it directly, by that name");
+    let directly =
+        format!("a person is asked before each call of \"{drop}\": call it directly, by that name");
     let unseen = format!(
         "\"{find}\" was not called, because it had not been inspected. This is its signature; \
          call it again with arguments that fit:\nfunction {find}(params)"
@@ -68,12 +78,16 @@ fn an_invocation_is_checked_in_order_and_refused_with_the_first_fault() {
         "\"{find}\" was not called: the arguments do not match its schema:\n- arguments: \"q\" is required and \
          missing\nThis is its signature:\nfunction {find}(params)"
     );
-    check(&world, &mut inspected, &[
-        (asks(&drop, "{}"), refused(&directly)),
-        (asks(&find, "{}"), refused(&unseen)),
-        (asks(&find, "{}"), refused(&wrong)),
-        (asks(&find, r#"{"q":"a"}"#), r#"find {"q":"a"} []"#.to_owned()),
-    ]);
+    check(
+        &world,
+        &mut inspected,
+        &[
+            (asks(&drop, "{}"), refused(&directly)),
+            (asks(&find, "{}"), refused(&unseen)),
+            (asks(&find, "{}"), refused(&wrong)),
+            (asks(&find, r#"{"q":"a"}"#), r#"find {"q":"a"} []"#.to_owned()),
+        ],
+    );
 }
 
 #[test]
@@ -84,7 +98,9 @@ fn a_tool_that_always_asks_is_told_apart_by_every_name_that_it_goes_by() {
         let words = invoked(&world, &mut Inspected::default(), &asks(name, r#"{"q":"a"}"#));
         assert_eq!(
             words,
-            format!("refused: a person is asked before each call of \"{wire}\": call it directly, by that name")
+            format!(
+                "refused: a person is asked before each call of \"{wire}\": call it directly, by that name"
+            )
         );
     }
 }
@@ -107,7 +123,10 @@ fn a_tool_that_is_shown_needs_no_inspection_and_another_tenants_tool_is_none() {
     world.block = SurfaceView::new(definitions().to_vec());
     world.scope = Scope::new(TenantId::default(), Some(Vec::new()), None);
     let words = invoked(&world, &mut Inspected::default(), &raw);
-    assert_eq!(words, "refused: no tool named \"find\" is available here: take one of those, or look with tool_search");
+    assert_eq!(
+        words,
+        "refused: no tool named \"find\" is available here: take one of those, or look with tool_search"
+    );
 }
 
 #[test]
@@ -115,19 +134,26 @@ fn arguments_are_taken_from_where_a_model_puts_them_and_never_lost() {
     let world = World::of(&["find", "list"], &["find", "list"], &[]);
     let good = |fixes: &str| format!(r#"find {{"q":"a"}} [{fixes}]"#);
     let call = |rest: &str| format!(r#"{{"name":"find"{rest}}}"#);
-    let beside = "refused: \"q\" is no parameter of tool_invoke: put the tool's own arguments into \"params\"";
+    let beside =
+        "refused: \"q\" is no parameter of tool_invoke: put the tool's own arguments into \"params\"";
     let twice = |name: &str| call(&format!(r#","params":{{"name":"{name}","arguments":{{"q":"a"}}}}"#));
-    check(&world, &mut Inspected::default(), &[
-        (call(r#","params":{"q":"a"}"#), good("")),
-        (call(r#","arguments":{"q":"a"}"#), good("")),
-        (call(r#","params":"{\"q\":\"a\"}""#), good("Decoded")),
-        (call(r#","arguments":"{\"name\":\"find\",\"arguments\":{\"q\":\"a\"}}""#), good("Unwrapped")),
-        (twice("find"), good("Unwrapped")),
-        (call(r#","q":"a""#), beside.to_owned()),
-        (format!(r#""{}""#, call(r#","params":{"q":"a"}"#).replace('"', "\\\"")), good("")),
-        (r#"{"name":""}"#.to_owned(), "refused: \"name\" is empty: name a tool".to_owned()),
-    ]);
-    for raw in [call(""), call(r#","params":null"#), twice("list"), "{}".to_owned(), String::new(), "7".to_owned()] {
+    check(
+        &world,
+        &mut Inspected::default(),
+        &[
+            (call(r#","params":{"q":"a"}"#), good("")),
+            (call(r#","arguments":{"q":"a"}"#), good("")),
+            (call(r#","params":"{\"q\":\"a\"}""#), good("Decoded")),
+            (call(r#","arguments":"{\"name\":\"find\",\"arguments\":{\"q\":\"a\"}}""#), good("Unwrapped")),
+            (twice("find"), good("Unwrapped")),
+            (call(r#","q":"a""#), beside.to_owned()),
+            (format!(r#""{}""#, call(r#","params":{"q":"a"}"#).replace('"', "\\\"")), good("")),
+            (r#"{"name":""}"#.to_owned(), "refused: \"name\" is empty: name a tool".to_owned()),
+        ],
+    );
+    for raw in
+        [call(""), call(r#","params":null"#), twice("list"), "{}".to_owned(), String::new(), "7".to_owned()]
+    {
         let words = invoked(&world, &mut Inspected::default(), &raw);
         assert!(words.starts_with("refused: "), "{raw}: {words}");
     }
@@ -137,8 +163,12 @@ fn arguments_are_taken_from_where_a_model_puts_them_and_never_lost() {
 #[test]
 fn meta_tools_are_not_called_through_another_tool() {
     let world = World::of(&["find"], &[], &[]);
-    let refused = |tool: &str| format!("refused: {tool} is not called through another tool: call it directly");
-    let mut rows: Vec<_> = ["tool_search", "tool_inspect", "tool_invoke"].iter().map(|tool| (asks(tool, "{}"), refused(tool))).collect();
+    let refused =
+        |tool: &str| format!("refused: {tool} is not called through another tool: call it directly");
+    let mut rows: Vec<_> = ["tool_search", "tool_inspect", "tool_invoke"]
+        .iter()
+        .map(|tool| (asks(tool, "{}"), refused(tool)))
+        .collect();
     let wire = world.wire("find");
     rows.push((
         asks("tool_exec", "{}"),
@@ -183,7 +213,13 @@ fn the_ledger_forgets_the_oldest_and_keeps_what_is_new() {
 fn a_search_is_read_from_whatever_a_model_writes() {
     let validators = Validators::default();
     let all = SearchInput { limit: 20, ..SearchInput::default() };
-    for raw in ["", "{}", "null", r#"{"query":null,"namespace":null,"verbose":null,"limit":null}"#, r#"{"query":"","namespace":" "}"#] {
+    for raw in [
+        "",
+        "{}",
+        "null",
+        r#"{"query":null,"namespace":null,"verbose":null,"limit":null}"#,
+        r#"{"query":"","namespace":" "}"#,
+    ] {
         assert_eq!(search_input(raw, &validators), Ok(all.clone()), "{raw}");
     }
     let asked = SearchInput {
@@ -199,14 +235,18 @@ fn a_search_is_read_from_whatever_a_model_writes() {
         assert_eq!(input.map(|input| input.limit), Ok(expected), "{limit}");
     }
     for raw in [r#"{"query":5}"#, r#"{"verbose":"yes"}"#, "[", "7"] {
-        assert!(search_input(raw, &validators).is_err_and(|words| words.starts_with("tool_search: ")), "{raw}");
+        assert!(
+            search_input(raw, &validators).is_err_and(|words| words.starts_with("tool_search: ")),
+            "{raw}"
+        );
     }
 }
 
 #[test]
 fn an_answer_groups_by_label_marks_what_is_down_and_verbose_makes_inspected() {
     let world = World::of(&["find", "send-file"], &[], &[]);
-    let findings: Vec<_> = world.table.entries().iter().map(|entry| Finding { entry: entry.clone(), trouble: None }).collect();
+    let findings: Vec<_> =
+        world.table.entries().iter().map(|entry| Finding { entry: entry.clone(), trouble: None }).collect();
     let mut found = Found { findings, matched: 5, ..Found::default() };
     found.findings[1].trouble = Some("the server is down".to_owned());
     let (find, send) = (world.wire("find"), world.wire("send-file"));

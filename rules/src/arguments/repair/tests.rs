@@ -75,7 +75,10 @@ fn nothing_is_guessed() {
         &query(),
         &[
             // A value of the wrong type stays wrong.
-            (r#"{"q":5}"#, Err("the arguments do not match its schema:\n- q: expected a string, found the number 5")),
+            (
+                r#"{"q":5}"#,
+                Err("the arguments do not match its schema:\n- q: expected a string, found the number 5"),
+            ),
             (r#"{"arguments":{"q":5}}"#, Err(schema)),
             (r#"{"arguments":{"q":"a"},"why":"because"}"#, Err(schema)),
             (r#"{"args":{"q":"a"}}"#, Err(schema)),
@@ -100,7 +103,8 @@ fn nothing_is_guessed() {
 
 #[test]
 fn a_wrapper_stays_where_the_tool_has_such_a_parameter() {
-    let own = json!({"type": "object", "properties": {"arguments": {"type": "object"}}, "required": ["arguments"]});
+    let own =
+        json!({"type": "object", "properties": {"arguments": {"type": "object"}}, "required": ["arguments"]});
     let raw = r#"{"arguments":{"q":"a"}}"#;
     check(&own, &[(raw, Ok((raw, &[])))]);
     // A tool that takes anything takes this, too.
