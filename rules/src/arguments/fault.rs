@@ -1,7 +1,5 @@
 //! What is wrong with arguments, in words with which a model can repair its call.
 
-use std::fmt::Write as _;
-
 use jsonschema::error::ValidationErrorKind as Kind;
 use jsonschema::{ErrorIterator, ValidationError};
 use serde_json::Value;
@@ -75,8 +73,7 @@ fn place(pointer: &str) -> String {
     for step in pointer.split('/').skip(1) {
         let step = step.replace("~1", "/").replace("~0", "~");
         if !step.is_empty() && step.bytes().all(|b| b.is_ascii_digit()) {
-            // Writing to a string cannot fail.
-            let _ = write!(out, "[{step}]");
+            out.push_str(&format!("[{step}]"));
         } else {
             out.push_str(if out.is_empty() { "" } else { "." });
             out.push_str(&shown(&step));

@@ -1,5 +1,6 @@
 //! The meta tools as a model is shown them. Their bytes are part of every pinned block, so they change only on purpose.
 
+use pilothouse_messages::digest::canonical;
 use pilothouse_messages::json::JsonText;
 use pilothouse_messages::meta::MetaTool;
 use pilothouse_messages::tool::ShownTool;
@@ -61,6 +62,7 @@ fn shown(tool: MetaTool, description: &str, schema: Value) -> ShownTool {
     ShownTool {
         name: tool.name().to_owned(),
         description: description.to_owned(),
-        input_schema: JsonText::from(schema),
+        // The same bytes, whatever order the host's `serde_json` keeps its maps in.
+        input_schema: JsonText::parse(canonical(&schema)).unwrap_or_else(|_never| JsonText::from(&schema)),
     }
 }

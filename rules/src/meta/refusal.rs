@@ -77,11 +77,14 @@ fn way<'a>(sight: &Sight<'_>, tool: MetaTool, words: &'a str) -> &'a str {
 fn unavailable(name: &str, sight: &Sight<'_>) -> String {
     let near = nearest(name, sight.table.select_active(sight.scope));
     let near: Vec<_> = near.iter().map(|name| format!("\"{name}\"")).collect();
-    let near = match near.as_slice() {
-        [] => String::new(),
-        [one] => format!("; the nearest name is {one}"),
-        several => format!("; the nearest names are {}", several.join(", ")),
+    let (near, on) = match near.as_slice() {
+        [] => (String::new(), ": look with tool_search"),
+        [one] => (format!("; the nearest name is {one}"), ": take that one, or look with tool_search"),
+        several => {
+            let names = several.join(", ");
+            (format!("; the nearest names are {names}"), ": take one of those, or look with tool_search")
+        }
     };
-    let on = way(sight, MetaTool::Search, ": take one of those, or look with tool_search");
+    let on = way(sight, MetaTool::Search, on);
     format!("no tool named {} is available here{near}{on}", quoted(name))
 }

@@ -1,7 +1,6 @@
 //! Decides how `tool_search` answers, once the tools are found.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use pilothouse_messages::call::{CallOutcome, CallResult};
@@ -87,14 +86,15 @@ fn listed(input: &SearchInput, found: &Found, block: &SurfaceView, inspected: &m
     }
     let matched = found.matched.max(findings.len());
     if told < matched {
-        // Writing to a string cannot fail.
-        let _ =
-            write!(out, "{told} of {matched} tools are listed: say more in the query, or name a namespace");
+        let words = "tools are listed: say more in the query, or name a namespace";
+        out.push_str(&format!("{told} of {matched} {words}"));
     }
     let has = |tool: MetaTool| block.tools.iter().any(|shown| shown.name == tool.name());
     if input.detail == SearchDetail::Brief && has(MetaTool::Inspect) && has(MetaTool::Invoke) {
         let end = if told < matched { "\n" } else { "" };
-        let _ = write!(out, "{end}See a signature with tool_inspect, then call the tool with tool_invoke.");
+        out.push_str(&format!(
+            "{end}See a signature with tool_inspect, then call the tool with tool_invoke."
+        ));
     }
     out.trim_end().to_owned()
 }
@@ -124,8 +124,7 @@ fn about(finding: &Finding, detail: SearchDetail) -> (String, bool) {
     let text = text.unwrap_or_else(|| line(&definition.name, DESCRIPTION_BYTES));
     let mut out = format!("  - {} — {text}", entry.name);
     if let Some(trouble) = &finding.trouble {
-        // Writing to a string cannot fail.
-        let _ = write!(out, " ({})", line(trouble, LABEL_BYTES));
+        out.push_str(&format!(" ({})", line(trouble, LABEL_BYTES)));
     }
     out.push('\n');
     let schema = match detail {
@@ -133,10 +132,10 @@ fn about(finding: &Finding, detail: SearchDetail) -> (String, bool) {
         SearchDetail::Schemas => definition.input_schema.as_str(),
     };
     if schema.len() > SCHEMA_BYTES {
-        let _ = writeln!(out, "    input: {} bytes of schema, too many to be listed", schema.len());
+        out.push_str(&format!("    input: {} bytes of schema, too many to be listed\n", schema.len()));
         return (out, false);
     }
-    let _ = writeln!(out, "    input: {schema}");
+    out.push_str(&format!("    input: {schema}\n"));
     (out, true)
 }
 
@@ -148,12 +147,12 @@ fn nothing(input: &SearchInput, found: &Found) -> String {
         (query, Some(namespace)) => format!("no tools found for {} in {}", quoted(query), quoted(namespace)),
     };
     if !found.nearest.is_empty() {
-        let _ = write!(out, "\nnearest names: {}", found.nearest.join(", "));
+        out.push_str(&format!("\nnearest names: {}", found.nearest.join(", ")));
     }
     if !found.namespaces.is_empty() {
         out.push_str("\nnamespaces:");
         for (label, tools) in found.namespaces.iter().take(NAMESPACES_MAX) {
-            let _ = write!(out, "\n  - {} ({tools})", line(label, LABEL_BYTES));
+            out.push_str(&format!("\n  - {} ({tools})", line(label, LABEL_BYTES)));
         }
     }
     out.push_str("\nuse other or fewer words, or leave out the query to list all tools");

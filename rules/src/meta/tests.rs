@@ -123,10 +123,7 @@ fn a_tool_that_is_shown_needs_no_inspection_and_another_tenants_tool_is_none() {
     world.block = SurfaceView::new(definitions().to_vec());
     world.scope = Scope::new(TenantId::default(), Some(Vec::new()), None);
     let words = invoked(&world, &mut Inspected::default(), &raw);
-    assert_eq!(
-        words,
-        "refused: no tool named \"find\" is available here: take one of those, or look with tool_search"
-    );
+    assert_eq!(words, "refused: no tool named \"find\" is available here: look with tool_search");
 }
 
 #[test]
@@ -172,7 +169,7 @@ fn meta_tools_are_not_called_through_another_tool() {
     let wire = world.wire("find");
     rows.push((
         asks("tool_exec", "{}"),
-        format!("refused: no tool named \"tool_exec\" is available here; the nearest name is \"{wire}\": take one of those, or look with tool_search"),
+        format!("refused: no tool named \"tool_exec\" is available here; the nearest name is \"{wire}\": take that one, or look with tool_search"),
     ));
     check(&world, &mut Inspected::default(), &rows);
 }
@@ -323,7 +320,7 @@ fn the_bytes_of_the_meta_tools_are_fixed_and_sorted() {
     assert!(shown.iter().all(|tool| MetaTool::of(&tool.name).is_some()));
     let bytes = serde_json::to_vec(&shown).expect("they serialise");
     assert!(bytes.len() < 2_000, "about 500 tokens, as deferral reckons: {}", bytes.len());
-    assert_eq!(Digest::of_bytes(&[&bytes]).prefix(16), "0000000000000000");
+    assert_eq!(Digest::of_bytes(&[&bytes]).prefix(16), "3e0c91ed4805371f");
 }
 
 proptest! {
