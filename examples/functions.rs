@@ -6,20 +6,27 @@ use std::error::Error;
 
 use pilothouse::model::scripted::{ScriptedModel, Step, ToolRef};
 use pilothouse::prelude::*;
-use pilothouse::tool::Invocation;
+use pilothouse::tool::Caller;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::json;
+
+/// The arguments of both functions; their schema follows from this type.
+#[derive(Deserialize, JsonSchema)]
+struct Report {
+    /// The text.
+    text: String,
+}
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let schema = json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]});
     let count =
-        Function::new("count_words", "Counts the words of a text", &schema, |call: Invocation| async move {
-            let text = call.arguments["text"].as_str().ok_or("text is missing")?;
-            Ok(format!("{} words", text.split_whitespace().count()))
+        Function::typed("count_words", "Counts the words of a text", async |report: Report, _: Caller| {
+            Ok::<_, String>(format!("{} words", report.text.split_whitespace().count()))
         });
     let send =
-        Function::new("send_mail", "Sends a text to the harbour master", &schema, |_: Invocation| async {
-            Ok("sent".to_owned())
+        Function::typed("send_mail", "Sends a text to the harbour master", async |_: Report, _: Caller| {
+            Ok::<_, String>("sent")
         });
     let text = json!({"text": "all is well aboard"});
     let script = vec![

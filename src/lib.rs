@@ -91,6 +91,11 @@ pub mod config {
     };
 }
 
+/// Knowledge bases that models may search.
+pub mod knowledge {
+    pub use pilothouse_adapters::knowledge::{Base, KnowledgeBase, KnowledgeQuery, Passage};
+}
+
 /// Models: the trait, its data, and the scripted one.
 pub mod model {
     pub use pilothouse_adapters::model::{Model, ModelError, ModelResolver, ModelStream, scripted};
@@ -120,7 +125,11 @@ pub mod store {
 
 /// Tools: definitions, effects, and functions of the embedder.
 pub mod tool {
-    pub use pilothouse_adapters::tool::{Function, Invocation, Tool};
+    #[cfg(feature = "schemars")]
+    pub use pilothouse_adapters::tool::Caller;
+    pub use pilothouse_adapters::tool::{Function, Invocation, Json, Output, Tool};
+    pub use pilothouse_messages::deferral::Defer;
+    pub use pilothouse_messages::scope::Scope;
     pub use pilothouse_messages::tool::{
         Effect, ShownTool, SurfaceView, ToolDefinition, ToolSource, identity_digits,
     };
@@ -133,6 +142,11 @@ pub mod topic {
         StopReason, TopicConfig, TopicEventOut, TopicRejection, TopicStatus, TopicUpdate, TopicView,
         TurnView,
     };
+}
+
+/// The web, as far as an embedder lends it to models.
+pub mod web {
+    pub use pilothouse_adapters::web::{Web, WebFetch, WebHit, WebPage, WebQuery, WebSearch};
 }
 
 /// Pages of the manual; their links and code are checked with the rest.

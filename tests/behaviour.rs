@@ -18,6 +18,8 @@ mod approvals;
 mod catalog;
 #[path = "behaviour/protocol.rs"]
 mod protocol;
+#[path = "behaviour/functions.rs"]
+mod functions;
 #[path = "behaviour/races.rs"]
 mod races;
 #[path = "behaviour/recovery.rs"]

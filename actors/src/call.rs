@@ -12,8 +12,10 @@ use pilothouse_adapters::tool::{Function, Invocation, result_of};
 use pilothouse_messages::call::{CallOutcome, CallResult, Content};
 use pilothouse_messages::id::{CallId, ServerId, TopicId};
 use pilothouse_messages::json::JsonText;
+use pilothouse_messages::limits::WAIT_MAX;
 use pilothouse_messages::tool::ToolSource;
 use pilothouse_messages::topic::ResolvedTool;
+use pilothouse_rules::arguments::Verdict;
 use pilothouse_rules::output::mismatch;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep_until, timeout};
@@ -131,15 +133,24 @@ async fn call_function(
     order: CallOrder,
     watch: &mut dyn CallWatch,
 ) -> CallResult {
-    let deadline = Instant::now() + wiring.limits.call;
     let function = match function_of(wiring, name, &order.tool) {
         Ok(function) => function,
         Err(refusal) => return refusal,
     };
+    let within = function.call_timeout.unwrap_or(wiring.limits.call).min(WAIT_MAX);
+    let deadline = Instant::now() + within;
     let arguments = match object(&order.arguments) {
         Ok(arguments) => Value::Object(arguments),
         Err(refusal) => return refusal,
     };
+    let validator = wiring.validators.of(&function.definition, order.tool.fingerprint);
+    match validator.check(&arguments) {
+        // The embedder's own schema: what is wrong with it is told where it is registered.
+        Verdict::Valid | Verdict::Unchecked(_) => {}
+        Verdict::Invalid(faults) => {
+            return rejected(&format!("the arguments of \"{name}\" do not match its schema:\n{faults}"));
+        }
+    }
     let cancel = order.cancel.child_token();
     // Fires also when the caller drops us.
     let told = cancel.clone().drop_guard();
@@ -159,7 +170,7 @@ async fn call_function(
             Err(_panicked) => CallResult::said(CallOutcome::Failed, "the function panicked"),
         },
         () = order.cancel.cancelled() => cancelled(),
-        () = sleep_until(deadline) => timed_out(wiring.limits.call),
+        () = sleep_until(deadline) => timed_out(within),
     };
     drop(told);
     result

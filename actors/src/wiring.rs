@@ -21,6 +21,7 @@ use pilothouse_messages::limits::Limits;
 use pilothouse_messages::listing::{ListingState, ListingView};
 use pilothouse_messages::server::{ServerDefinition, ServerState, ServerView};
 use pilothouse_messages::time::Timestamp;
+use pilothouse_rules::arguments::Validators;
 use pilothouse_rules::registry::ToolTable;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
@@ -72,6 +73,8 @@ pub struct Wiring {
     pub functions: BTreeMap<String, Function>,
     /// Answers what servers ask.
     pub asks: Option<Arc<dyn Asks>>,
+    /// Compiled schemas of tools' arguments.
+    pub validators: Validators,
     /// The runtime's own events.
     pub events: EventBus,
     /// The ledger.
@@ -123,6 +126,7 @@ impl Wiring {
             models: materials.models,
             functions: materials.functions,
             asks: materials.asks,
+            validators: Validators::default(),
         }
     }
 }

@@ -6,20 +6,25 @@
 //! | [`server::Connector`] | MCP servers | stdio, in-memory pipes (feature `mcp`) |
 //! | [`asks::Asks`] | what servers ask of people | the embedder's |
 //! | [`model::Model`] | models | a scripted one |
-//! | [`tool::Tool`] | the embedder's functions | closures |
+//! | [`tool::Tool`] | the embedder's functions | closures, typed closures (feature `schemars`) |
+//! | [`web::WebSearch`], [`web::WebFetch`] | the web, for models | the embedder's |
+//! | [`knowledge::KnowledgeBase`] | documents, for models | the embedder's |
 //! | [`clock::Clock`] | the time | the system's, Tokio's |
 
 use std::pin::Pin;
 
 pub mod asks;
 pub mod clock;
+pub mod knowledge;
 #[cfg(feature = "mcp")]
 pub mod mcp;
 pub mod model;
 pub mod policy;
 pub mod server;
 pub mod store;
+mod text;
 pub mod tool;
+pub mod web;
 
 /// A boxed future, as the traits here return it so that they can be trait objects.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

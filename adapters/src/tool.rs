@@ -1,15 +1,28 @@
 //! The embedder's functions.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use pilothouse_messages::call::{CallOutcome, CallResult, Content};
+use pilothouse_messages::deferral::Defer;
 use pilothouse_messages::id::{CallId, TopicId};
 use pilothouse_messages::json::JsonText;
+use pilothouse_messages::registry::FUNCTIONS;
+use pilothouse_messages::scope::{Applies, Scope};
 use pilothouse_messages::tool::{Effect, ToolDefinition};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::BoxFuture;
+
+mod output;
+#[cfg(feature = "schemars")]
+mod typed;
+
+pub use output::{Json, Output};
+#[cfg(feature = "schemars")]
+pub use typed::Caller;
 
 /// What a function is told about its call.
 #[derive(Debug, Clone)]
@@ -60,13 +73,21 @@ pub struct Function {
     pub effect: Effect,
     /// Always asks.
     pub force_prompt: bool,
+    /// Where it belongs, shown to a model that searches.
+    pub namespace: String,
+    /// Whether it may be left out of what a model is shown.
+    pub defer: Defer,
+    /// In which topics it is active; `None` for all.
+    pub applies: Option<Applies>,
+    /// How long a call may take; `None` for the runtime's limit.
+    pub call_timeout: Option<Duration>,
     /// What runs.
     pub tool: Arc<dyn Tool>,
 }
 
 impl Function {
-    /// A function under this name. Until [`effect`](Self::effect) says otherwise it asks before it runs. Its arguments are
-    /// a JSON object; nothing else of the schema is checked before it runs.
+    /// A function under this name. Until [`effect`](Self::effect) says otherwise it asks before it runs. Its arguments
+    /// are checked against the schema before it runs; with a schema that is none they are a JSON object and no more.
     pub fn new(
         name: impl Into<String>,
         description: impl Into<String>,
@@ -84,8 +105,54 @@ impl Function {
             },
             effect: Effect::Unknown,
             force_prompt: false,
+            namespace: FUNCTIONS.to_owned(),
+            defer: Defer::Never,
+            applies: None,
+            call_timeout: None,
             tool: Arc::new(tool),
         }
+    }
+
+    /// Names the namespace in which a model that searches finds it.
+    #[must_use]
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = namespace.into();
+        self
+    }
+
+    /// Says whether a model finds it by search instead of seeing it. Without this it is always shown.
+    #[must_use]
+    pub fn defer(mut self, defer: Defer) -> Self {
+        self.defer = defer;
+        self
+    }
+
+    /// Makes it active only in topics for which this holds. The predicate is asked whenever tools are read, so it has
+    /// to be quick and may not wait; where it panics the function is not active, and a warning says so.
+    #[must_use]
+    pub fn applies(mut self, predicate: impl Fn(&Scope) -> bool + Send + Sync + 'static) -> Self {
+        let name = self.definition.name.clone();
+        self.applies = Some(Applies::new(move |scope| {
+            catch_unwind(AssertUnwindSafe(|| predicate(scope))).unwrap_or_else(|_panicked| {
+                tracing::warn!(target: "pilothouse", function = %name, "its predicate panicked, so it is not active");
+                false
+            })
+        }));
+        self
+    }
+
+    /// Gives each call this long instead of the runtime's limit for calls.
+    #[must_use]
+    pub fn call_timeout(mut self, within: Duration) -> Self {
+        self.call_timeout = Some(within);
+        self
+    }
+
+    /// Sets a title for people.
+    #[must_use]
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.definition.title = Some(title.into());
+        self
     }
 
     /// States what it may do.

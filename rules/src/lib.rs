@@ -4,12 +4,14 @@
 //! ([`Decider::decide`]), record, and do; this crate only says what follows from what.
 
 pub mod approval;
+pub mod arguments;
 pub mod catalog;
 pub mod connection;
 mod cut;
 mod decider;
 pub mod gate;
 pub mod listing;
+pub mod meta;
 pub mod name;
 pub mod output;
 pub mod protocol;

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::id::ServerId;
+use pilothouse_messages::meta::MetaTool;
 use pilothouse_messages::registry::{
     Entry, NameRecord, RegistryCommand, RegistryDirective, RegistryError, RegistryEvent, ServerTools,
 };
@@ -29,13 +30,12 @@ mod near;
 pub(crate) mod sample;
 mod table;
 
-pub use table::{Scope, ToolTable};
+pub(crate) use near::nearest;
+pub use pilothouse_messages::scope::Scope;
+pub use table::ToolTable;
 
 /// What every server's tool begins with, and no function may.
 const SERVER_PREFIX: &str = "mcp__";
-
-/// Names that are not for functions, beside those with [`SERVER_PREFIX`].
-const META_NAMES: [&str; 4] = ["tool_search", "tool_inspect", "tool_invoke", "tool_exec"];
 
 /// One server's entries by raw name.
 type Offered = Arc<BTreeMap<String, Arc<Entry>>>;
@@ -199,7 +199,7 @@ fn check_builtin(entry: &Entry) -> Result<(), RegistryError> {
     if !is_wire_name_for_provider(&entry.name) {
         return Err(RegistryError::BadName { name: name() });
     }
-    if entry.name.starts_with(SERVER_PREFIX) || META_NAMES.contains(&entry.name.as_str()) {
+    if entry.name.starts_with(SERVER_PREFIX) || MetaTool::of(&entry.name).is_some() {
         return Err(RegistryError::Reserved { name: name() });
     }
     let schema = entry.definition.input_schema.value();

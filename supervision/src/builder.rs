@@ -15,12 +15,14 @@ use pilothouse_actors::topics::TopicsMsg;
 use pilothouse_actors::wiring::{Materials, Wiring};
 use pilothouse_adapters::asks::Asks;
 use pilothouse_adapters::clock::{Clock, SystemClock};
+use pilothouse_adapters::knowledge::{self, KnowledgeBase};
 use pilothouse_adapters::model::{Model, ModelResolver};
 use pilothouse_adapters::policy::{AllowAll, ServerPolicy};
 use pilothouse_adapters::store::memory::MemoryStore;
 use pilothouse_adapters::store::pages::each_pair;
 use pilothouse_adapters::store::{Keyspace, Store};
 use pilothouse_adapters::tool::Function;
+use pilothouse_adapters::web::Web;
 use pilothouse_messages::error::{AskError, StartError, StoreError};
 use pilothouse_messages::id::{ServerId, TopicId};
 use pilothouse_messages::limits::Limits;
@@ -99,6 +101,18 @@ impl Builder {
     /// Adds a function of the embedder that models may call. The last one of a name wins.
     pub fn function(mut self, function: Function) -> Self {
         self.functions.push(function);
+        self
+    }
+
+    /// Lends models the web: `web_search` and `web_fetch`, as far as something is behind them.
+    pub fn web(mut self, web: Web) -> Self {
+        self.functions.extend(web.functions());
+        self
+    }
+
+    /// Lends models a knowledge base: `kb_list` and `kb_search`.
+    pub fn knowledge(mut self, knowledge: impl KnowledgeBase) -> Self {
+        self.functions.extend(knowledge::functions(Arc::new(knowledge)));
         self
     }
 

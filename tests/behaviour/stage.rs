@@ -73,6 +73,11 @@ impl Setup {
         self
     }
 
+    pub(crate) fn build(mut self, change: impl FnOnce(Builder) -> Builder) -> Self {
+        self.builder = change(self.builder);
+        self
+    }
+
     pub(crate) fn store(mut self, store: impl Store) -> Self {
         self.store = Arc::new(store);
         self

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pilothouse_messages::id::{ServerId, TenantId};
+use pilothouse_messages::id::ServerId;
 use pilothouse_messages::registry::Entry;
-use pilothouse_messages::tool::ToolSource;
-use pilothouse_messages::topic::{Resolution, ResolvedTool, TopicConfig};
+use pilothouse_messages::scope::Scope;
+use pilothouse_messages::topic::{Resolution, ResolvedTool};
 use serde_json::Value;
 
 use super::Offered;
@@ -15,50 +15,6 @@ use crate::cut::{TITLE_BYTES, cut};
 
 /// How much of a name that a model wrote is said back to it, in characters.
 const QUOTED: usize = 64;
-
-/// Which tools a topic may use.
-///
-/// Sets are kept sorted and without duplicates, so that two scopes are equal exactly if they admit the same.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Scope {
-    tenant: TenantId,
-    servers: Option<Vec<ServerId>>,
-    builtins: Option<Vec<String>>,
-}
-
-impl Scope {
-    /// A scope; `None` admits every server, or every function, that the tenant may use.
-    pub fn new(tenant: TenantId, servers: Option<Vec<ServerId>>, builtins: Option<Vec<String>>) -> Self {
-        Self { tenant, servers: servers.map(as_set), builtins: builtins.map(as_set) }
-    }
-
-    /// The scope that a topic's configuration states.
-    pub fn of(config: &TopicConfig) -> Self {
-        Self::new(config.tenant.clone(), config.servers.clone(), config.builtins.clone())
-    }
-
-    /// Whether the server is among the chosen ones. Says nothing about whose it is.
-    pub fn admits_server(&self, server: &ServerId) -> bool {
-        self.servers.as_ref().is_none_or(|chosen| chosen.binary_search(server).is_ok())
-    }
-
-    /// Whether the tool may be used: chosen, and the tenant's own or everybody's.
-    pub fn admits(&self, entry: &Entry) -> bool {
-        let is_chosen = match &entry.source {
-            ToolSource::Mcp { server, .. } => self.admits_server(server),
-            ToolSource::Builtin { name } => {
-                self.builtins.as_ref().is_none_or(|chosen| chosen.binary_search(name).is_ok())
-            }
-        };
-        is_chosen && entry.tenant.as_ref().is_none_or(|tenant| *tenant == self.tenant)
-    }
-}
-
-fn as_set<T: Ord>(mut items: Vec<T>) -> Vec<T> {
-    items.sort();
-    items.dedup();
-    items
-}
 
 /// Every tool at one moment, sorted by the bytes of the names, which are all different.
 ///
