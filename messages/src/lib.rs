@@ -6,6 +6,7 @@
 pub mod approval;
 pub mod call;
 pub mod connection;
+pub mod deferral;
 pub mod digest;
 pub mod endpoint;
 pub mod error;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::deferral::Defer;
 use crate::digest::Digest;
 use crate::id::{ServerId, TenantId};
 use crate::listing::ListingView;
@@ -19,6 +20,9 @@ pub struct Entry {
     pub source: ToolSource,
     /// Whose it is; `None` for everybody's.
     pub tenant: Option<TenantId>,
+    /// Where it belongs: `mcp:<server id>` for a server's tool, a word such as `web` for a function
+    /// ([`FUNCTIONS`] if nothing was said). Never shown to a model for a server's tool, whose label is.
+    pub namespace: String,
     /// What people are shown for its owner.
     pub label: String,
     /// The definition.
@@ -31,23 +35,48 @@ pub struct Entry {
     pub effect: Effect,
     /// Always asks.
     pub force_prompt: bool,
+    /// What its owner said about deferral; see [`deferral`](Self::deferral) for what follows.
+    pub defer: Defer,
 }
 
+/// The namespace of functions for which none was said.
+pub const FUNCTIONS: &str = "functions";
+
 impl Entry {
-    /// An entry for one tool; the fingerprint is computed.
+    /// An entry for one tool; the fingerprint is computed. A server's tool is deferred where that pays, a function
+    /// never.
     pub fn new(name: String, source: ToolSource, definition: Arc<ToolDefinition>, owner: Digest) -> Self {
         let fingerprint = definition.fingerprint();
         let label = source.raw_name().to_owned();
+        let (namespace, defer) = match source.server() {
+            Some(server) => (format!("mcp:{server}"), Defer::Auto),
+            None => (FUNCTIONS.to_owned(), Defer::Never),
+        };
         Self {
             name,
             source,
             tenant: None,
+            namespace,
             label,
             definition,
             fingerprint,
             owner,
             effect: Effect::Unknown,
             force_prompt: false,
+            defer,
+        }
+    }
+
+    /// Whether it may be deferred: never if it always asks, because a person is asked on direct calls only.
+    pub fn deferral(&self) -> Defer {
+        if self.force_prompt { Defer::Never } else { self.defer }
+    }
+
+    /// What a model is shown for its namespace: the server's label, or a function's namespace itself.
+    pub fn namespace_label(&self) -> &str {
+        match self.source {
+            ToolSource::Builtin { .. } => &self.namespace,
+            ToolSource::Mcp { .. } => &self.label,
         }
     }
 }

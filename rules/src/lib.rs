@@ -8,12 +8,15 @@ pub mod catalog;
 pub mod connection;
 mod cut;
 mod decider;
+pub mod deferral;
 pub mod gate;
 pub mod listing;
 pub mod name;
 pub mod registry;
 pub mod restart;
+pub mod search;
 pub mod surface;
+pub mod tokens;
 pub mod topic;
 
 pub use decider::{Decider, Decision};

@@ -25,10 +25,12 @@ use crate::name::{is_wire_name_for_provider, numbered_wire_name, wire_name};
 use crate::{Decider, Decision};
 
 mod near;
+pub mod policy;
 #[cfg(test)]
 pub(crate) mod sample;
 mod table;
 
+pub(crate) use near::nearest;
 pub use table::{Scope, ToolTable};
 
 /// What every server's tool begins with, and no function may.
@@ -38,7 +40,7 @@ const SERVER_PREFIX: &str = "mcp__";
 const META_NAMES: [&str; 4] = ["tool_search", "tool_inspect", "tool_invoke", "tool_exec"];
 
 /// One server's entries by raw name.
-type Offered = Arc<BTreeMap<String, Arc<Entry>>>;
+pub(crate) type Offered = Arc<BTreeMap<String, Arc<Entry>>>;
 
 /// Every tool of the runtime, and every name that was ever given.
 ///

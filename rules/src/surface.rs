@@ -62,7 +62,7 @@ impl Surface {
         limits: &Limits,
     ) -> Self {
         let scope = Scope::of(config);
-        let tools = table.select_active(&scope).map(|entry| show(entry, limits.description_bytes)).collect();
+        let tools = table.select_active(&scope).map(|entry| shown(entry, limits.description_bytes)).collect();
         cold.retain(|server| scope.admits_server(server));
         Self { view: Arc::new(SurfaceView::new(tools)), used_at: now, scope, cold }
     }
@@ -104,7 +104,7 @@ impl Surface {
     }
 }
 
-fn show(entry: &Entry, bytes: usize) -> ShownTool {
+pub(crate) fn shown(entry: &Entry, bytes: usize) -> ShownTool {
     let definition = &entry.definition;
     let texts = [definition.description.as_deref(), definition.title.as_deref()];
     let text =

@@ -14,7 +14,7 @@ const COMPARED: usize = 64;
 ///
 /// A name is near if the tool's own name is meant, if it begins with what was written, or else by the number of
 /// edits from there to its wire name or to its own name; case and separators do not count.
-pub(super) fn nearest<'a>(written: &str, entries: impl Iterator<Item = &'a Arc<Entry>>) -> Vec<&'a str> {
+pub(crate) fn nearest<'a>(written: &str, entries: impl Iterator<Item = &'a Arc<Entry>>) -> Vec<&'a str> {
     let written = squeezed(written);
     let mut best: Vec<(usize, &str)> = Vec::with_capacity(NEAREST + 1);
     for entry in entries {
