@@ -17,10 +17,8 @@ mod catalogs;
 #[path = "shared/plain.rs"]
 mod plain;
 
-use catalogs::{Catalog, catalogs, registry, tools};
+use catalogs::{LABELLED, catalogs, labelled, registry};
 use plain::PlainIndex;
-
-const PREFIX: &str = "labelled/";
 
 struct Everything;
 
@@ -71,7 +69,7 @@ fn report(name: &str, cases: &[Case], search: impl Fn(&str) -> Vec<(String, Stri
     for case in cases {
         let hits = search(&case.text);
         for gold in &case.gold {
-            let is_gold = |(server, tool): &(String, String)| server.contains(PREFIX) && tool == gold;
+            let is_gold = |(server, tool): &(String, String)| server.contains(LABELLED) && tool == gold;
             let place = hits.iter().position(is_gold);
             if std::env::var_os("PILOTHOUSE_MISSES").is_some() && place.is_none_or(|place| place >= 5) {
                 let first: Vec<_> = hits.iter().take(3).map(|(_, tool)| tool.as_str()).collect();
@@ -86,19 +84,6 @@ fn report(name: &str, cases: &[Case], search: impl Fn(&str) -> Vec<(String, Stri
     }
     let [one, three, five, ten] = found.map(|count| count / wanted);
     println!("  {name:28} {one:6.3} {three:6.3} {five:6.3} {ten:6.3} {:6.3}", reciprocal / wanted);
-}
-
-fn labelled() -> Vec<Catalog> {
-    let value: Value =
-        serde_json::from_str(include_str!("retrieval/tools.json")).expect("the data set is JSON");
-    let servers = value["servers"].as_array().expect("it lists servers").iter().enumerate();
-    servers
-        .map(|(n, server)| Catalog {
-            id: format!("{PREFIX}{n}"),
-            label: server["name"].as_str().unwrap_or_default().to_owned(),
-            tools: tools(&server["tools"]),
-        })
-        .collect()
 }
 
 fn cases(known: &BTreeSet<&str>) -> (Vec<Case>, Vec<Case>) {

@@ -6,6 +6,7 @@
 //! | [`server::Connector`] | MCP servers | stdio, in-memory pipes (feature `mcp`) |
 //! | [`model::Model`] | models | a scripted one |
 //! | [`tool::Tool`] | the embedder's functions | closures |
+//! | – | a model's token counts | `tokens::ExactTokens` (feature `tokens`) |
 //! | [`clock::Clock`] | the time | the system's, Tokio's |
 
 use std::pin::Pin;
@@ -16,6 +17,8 @@ pub mod mcp;
 pub mod model;
 pub mod server;
 pub mod store;
+#[cfg(feature = "tokens")]
+pub mod tokens;
 pub mod tool;
 
 /// A boxed future, as the traits here return it so that they can be trait objects.

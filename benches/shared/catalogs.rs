@@ -46,8 +46,25 @@ fn catalog(text: &str) -> Option<Catalog> {
     Some(Catalog { label: id.clone(), id, tools: tools(&value["tools"]) })
 }
 
+/// What the ids of the labelled servers begin with.
+pub const LABELLED: &str = "labelled/";
+
+/// The 70 servers of the labelled data set, with its 527 tools.
+pub fn labelled() -> Vec<Catalog> {
+    let value: Value =
+        serde_json::from_str(include_str!("../retrieval/tools.json")).expect("the data set is JSON");
+    let servers = value["servers"].as_array().expect("it lists servers").iter().enumerate();
+    servers
+        .map(|(n, server)| Catalog {
+            id: format!("{LABELLED}{n}"),
+            label: server["name"].as_str().unwrap_or_default().to_owned(),
+            tools: tools(&server["tools"]),
+        })
+        .collect()
+}
+
 /// The definitions in a `tools` array.
-pub fn tools(tools: &Value) -> Vec<ToolDefinition> {
+fn tools(tools: &Value) -> Vec<ToolDefinition> {
     let text = |tool: &Value, key: &str| tool[key].as_str().map(str::to_owned);
     let definition = |tool: &Value| {
         Some(ToolDefinition {

@@ -17,8 +17,11 @@ impl PlainIndex {
     pub fn new(servers: &[Catalog]) -> Self {
         let mut tools = Vec::new();
         let mut found_in: BTreeMap<String, f64> = BTreeMap::new();
-        for (server, tool) in servers.iter().flat_map(|server| server.tools.iter().map(move |tool| (server, tool))) {
-            let mut text = format!("{0} {0} {1} ", tool.name, tool.description.as_deref().unwrap_or_default());
+        for (server, tool) in
+            servers.iter().flat_map(|server| server.tools.iter().map(move |tool| (server, tool)))
+        {
+            let mut text =
+                format!("{0} {0} {1} ", tool.name, tool.description.as_deref().unwrap_or_default());
             parameters(&tool.input_schema.value(), &mut text);
             text.push_str(&server.label);
             let mut counts: BTreeMap<String, f64> = BTreeMap::new();

@@ -89,7 +89,8 @@ impl ToolIndex {
         for (server, offered) in table.offers() {
             let id = Some(server.clone());
             let before = self.sources.get(&id);
-            let is_same = |source: &&Source| source.offered.as_ref().is_some_and(|old| Arc::ptr_eq(old, offered));
+            let is_same =
+                |source: &&Source| source.offered.as_ref().is_some_and(|old| Arc::ptr_eq(old, offered));
             let source = before.filter(is_same).cloned().unwrap_or_else(|| {
                 let entries: Vec<_> = offered.values().cloned().collect();
                 let segment = Segment::new(&entries, before.map(|source| &*source.segment));
@@ -126,7 +127,9 @@ impl ToolIndex {
     pub fn search(&self, question: &Question<'_>, pool: &dyn ToolPool) -> SearchAnswer {
         let text = cut(question.text, QUESTION_BYTES).trim();
         let admits = |entry: &Entry| {
-            question.namespace.is_none_or(|asked| asked == entry.namespace_label() || asked == entry.namespace)
+            question
+                .namespace
+                .is_none_or(|asked| asked == entry.namespace_label() || asked == entry.namespace)
                 && pool.admits(entry)
         };
         let limit = question.limit.clamp(1, HITS_MAX);
@@ -165,7 +168,8 @@ impl ToolIndex {
         scored
             .filter_map(|((place, entry), score)| {
                 let rank = ranks.get(&place).copied();
-                (rank.is_some() || score > 0.0).then(|| Candidate::new(entry, rank.unwrap_or(Rank::Words), score))
+                (rank.is_some() || score > 0.0)
+                    .then(|| Candidate::new(entry, rank.unwrap_or(Rank::Words), score))
             })
             .collect()
     }

@@ -21,6 +21,10 @@ use pilothouse_messages::topic::TopicConfig;
 
 use crate::registry::{Scope, ToolTable};
 
+mod section;
+
+pub use section::{LABEL_CHARS, NAMESPACES_MAX, deferred_section};
+
 /// What one topic shows its model, pinned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Surface {

@@ -89,7 +89,8 @@ impl PolicyRule {
             return Ok(Self::Everything);
         }
         if let Some(id) = text.strip_prefix("mcp:") {
-            let bad = |error| PolicyRuleError::BadServer { text: text.to_owned(), reason: format!("{error}") };
+            let bad =
+                |error| PolicyRuleError::BadServer { text: text.to_owned(), reason: format!("{error}") };
             return ServerId::new(id).map(Self::Server).map_err(bad);
         }
         match text.strip_prefix("mcp__").and_then(|rest| rest.strip_suffix("__*")) {

@@ -56,7 +56,8 @@ pub(super) fn nearest_names<'a>(
         .map(|(entry, other)| (outline.likeness(other), entry))
         .filter(|(likeness, _)| *likeness > 0)
         .collect();
-    let order = |a: &(u32, &Arc<Entry>), b: &(u32, &Arc<Entry>)| b.0.cmp(&a.0).then_with(|| a.1.name.cmp(&b.1.name));
+    let order =
+        |a: &(u32, &Arc<Entry>), b: &(u32, &Arc<Entry>)| b.0.cmp(&a.0).then_with(|| a.1.name.cmp(&b.1.name));
     if like.len() > SHORTLIST {
         like.select_nth_unstable_by(SHORTLIST, order);
         like.truncate(SHORTLIST);

@@ -76,7 +76,10 @@ impl Segment {
     pub(super) fn named(&self, start: &str) -> impl Iterator<Item = (&str, Place)> {
         let from = self.names.partition_point(|(name, _)| &**name < start);
         let behind = self.names.get(from..).unwrap_or_default();
-        behind.iter().map(|(name, place)| (&**name, *place)).take_while(move |(name, _)| name.starts_with(start))
+        behind
+            .iter()
+            .map(|(name, place)| (&**name, *place))
+            .take_while(move |(name, _)| name.starts_with(start))
     }
 }
 

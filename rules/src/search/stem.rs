@@ -24,7 +24,10 @@ fn plural(word: &mut String) {
     if word.len() > 4 && word.ends_with("ies") {
         word.truncate(word.len() - 3);
         word.push('y');
-    } else if word.ends_with("sses") || word.ends_with("xes") || word.ends_with("ches") || word.ends_with("shes")
+    } else if word.ends_with("sses")
+        || word.ends_with("xes")
+        || word.ends_with("ches")
+        || word.ends_with("shes")
     {
         word.truncate(word.len() - 2);
     } else if word.len() > SHORT
@@ -47,7 +50,8 @@ fn inflected(word: &mut String, ending: &str) -> bool {
 }
 
 fn derived(word: &mut String) {
-    let endings = [("ation", SHORT + 1), ("ator", SHORT + 1), ("ate", SHORT + 1), ("ion", LONG), ("er", SHORT + 1)];
+    let endings =
+        [("ation", SHORT + 1), ("ator", SHORT + 1), ("ate", SHORT + 1), ("ion", LONG), ("er", SHORT + 1)];
     for (ending, least) in endings {
         if word.strip_suffix(ending).is_some_and(|stem| stem.len() >= least) {
             word.truncate(word.len() - ending.len());

@@ -14,9 +14,9 @@ const WORD_MAX: usize = 40;
 
 /// English words that tell no tool from another.
 const STOP_WORDS: [&str; 40] = [
-    "a", "an", "and", "any", "are", "as", "at", "be", "by", "can", "for", "from", "has", "have", "i", "if", "in", "into",
-    "is", "it", "its", "me", "my", "of", "on", "or", "please", "some", "that", "the", "their", "them", "then", "these",
-    "this", "to", "using", "want", "was", "with",
+    "a", "an", "and", "any", "are", "as", "at", "be", "by", "can", "for", "from", "has", "have", "i", "if",
+    "in", "into", "is", "it", "its", "me", "my", "of", "on", "or", "please", "some", "that", "the", "their",
+    "them", "then", "these", "this", "to", "using", "want", "was", "with",
 ];
 
 /// Which side of a search a text stands on.
@@ -142,7 +142,8 @@ fn words(chars: &[char], each: &mut impl FnMut(&str) -> Flow) -> Flow {
 fn starts_hump(chars: &[char], at: usize) -> bool {
     let is = |at: usize, what: fn(char) -> bool| chars.get(at).copied().is_some_and(what);
     is(at, char::is_uppercase)
-        && (is(at - 1, |c| !c.is_uppercase()) || (is(at + 1, char::is_lowercase) && is(at - 1, char::is_uppercase)))
+        && (is(at - 1, |c| !c.is_uppercase())
+            || (is(at + 1, char::is_lowercase) && is(at - 1, char::is_uppercase)))
 }
 
 fn folded(chars: &[char]) -> String {
