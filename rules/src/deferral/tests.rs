@@ -175,7 +175,7 @@ struct DeferRow {
 struct EntryRow {
     name: String,
     defer: Defer,
-    description: Option<String>,
+    description: Option<Value>,
     desc_unit: Option<String>,
     desc_count: Option<usize>,
     schema: Option<Value>,
@@ -188,7 +188,8 @@ fn vectors() -> Vectors {
 impl EntryRow {
     fn description(&self) -> Option<String> {
         let repeated = self.desc_unit.as_ref().zip(self.desc_count).map(|(unit, count)| unit.repeat(count));
-        self.description.clone().or(repeated)
+        let written = self.description.as_ref().and_then(Value::as_str);
+        written.map(str::to_owned).or(repeated)
     }
 
     fn entry(&self) -> Arc<Entry> {

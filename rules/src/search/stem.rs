@@ -51,7 +51,7 @@ fn inflected(word: &mut String, ending: &str) -> bool {
 
 fn derived(word: &mut String) {
     let endings =
-        [("ation", SHORT + 1), ("ator", SHORT + 1), ("ate", SHORT + 1), ("ion", LONG), ("er", SHORT + 1)];
+        [("ation", LONG), ("ator", LONG), ("ate", LONG), ("ion", LONG), ("at", LONG), ("er", SHORT + 1)];
     for (ending, least) in endings {
         if word.strip_suffix(ending).is_some_and(|stem| stem.len() >= least) {
             word.truncate(word.len() - ending.len());

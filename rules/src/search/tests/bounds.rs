@@ -54,7 +54,10 @@ fn a_tool_without_end_is_read_to_its_bounds_only() {
         described("one_word", &"x".repeat(16 << 20)),
         described("unspaced", &"针".repeat(4 << 20)),
     ];
-    let index = within(|| index_of(tools));
+    let mut registry = registry(&[]);
+    tell_offer(&mut registry, offer_of("s", tools));
+    let table = registry.table();
+    let index = within(|| ToolIndex::new(&table));
     for document in &index.sources[&Some(server("s"))].segment.documents {
         assert!(document.terms.len() <= 2_000, "{:.40}", document.entry.name);
     }
