@@ -53,8 +53,11 @@ impl TokenCounter for CharsBy4 {
         let description = |tool: &ShownTool| {
             self.told.get(&tool.name).and_then(Option::as_ref).map_or(0, |text| units(text))
         };
-        let one =
-            |tool: &ShownTool| units(&tool.name) + description(tool) + units(tool.input_schema.as_str());
+        let schema = |tool: &ShownTool| match tool.input_schema.as_str() {
+            "null" => 0,
+            text => units(text),
+        };
+        let one = |tool: &ShownTool| units(&tool.name) + description(tool) + schema(tool);
         tools.map(one).sum::<u64>().div_ceil(4)
     }
 }
