@@ -135,6 +135,18 @@ pub mod tool {
     };
 }
 
+/// What tools cost, what is deferred, and how it is found again.
+pub mod search {
+    #[cfg(feature = "tokens")]
+    pub use pilothouse_adapters::tokens::{ExactTokens, TokenRanksError};
+    pub use pilothouse_messages::deferral::{Defer, DeferralGate, DeferralReport, ToolCost};
+    pub use pilothouse_rules::registry::policy::{
+        Admission, PolicyReach, PolicyRule, PolicyRuleError, ToolPolicy, UnmatchedRule,
+    };
+    pub use pilothouse_rules::search::{Hit, Nothing, Question, Rank, SearchAnswer, ToolIndex, ToolPool};
+    pub use pilothouse_rules::tokens::{Bytes4, PerTool, TokenCounter};
+}
+
 /// Topics: configuration, views, updates.
 pub mod topic {
     pub use pilothouse_messages::topic::{

@@ -16,10 +16,10 @@ mod stores;
 mod approvals;
 #[path = "behaviour/catalog.rs"]
 mod catalog;
-#[path = "behaviour/protocol.rs"]
-mod protocol;
 #[path = "behaviour/functions.rs"]
 mod functions;
+#[path = "behaviour/protocol.rs"]
+mod protocol;
 #[path = "behaviour/races.rs"]
 mod races;
 #[path = "behaviour/recovery.rs"]

@@ -9,6 +9,7 @@
 //! | [`tool::Tool`] | the embedder's functions | closures, typed closures (feature `schemars`) |
 //! | [`web::WebSearch`], [`web::WebFetch`] | the web, for models | the embedder's |
 //! | [`knowledge::KnowledgeBase`] | documents, for models | the embedder's |
+//! | – | a model's token counts | `tokens::ExactTokens` (feature `tokens`) |
 //! | [`clock::Clock`] | the time | the system's, Tokio's |
 
 use std::pin::Pin;
@@ -23,6 +24,8 @@ pub mod policy;
 pub mod server;
 pub mod store;
 mod text;
+#[cfg(feature = "tokens")]
+pub mod tokens;
 pub mod tool;
 pub mod web;
 

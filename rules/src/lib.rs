@@ -9,6 +9,7 @@ pub mod catalog;
 pub mod connection;
 mod cut;
 mod decider;
+pub mod deferral;
 pub mod gate;
 pub mod listing;
 pub mod meta;
@@ -19,8 +20,10 @@ pub mod provider;
 pub mod registry;
 pub mod restart;
 pub mod schema;
+pub mod search;
 pub mod signature;
 pub mod surface;
+pub mod tokens;
 pub mod topic;
 
 pub use decider::{Decider, Decision};

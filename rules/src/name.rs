@@ -11,6 +11,10 @@
 use any_ascii::any_ascii_char;
 use pilothouse_messages::tool::identity_digits;
 
+mod legacy;
+
+pub use legacy::{legacy_name, legacy_parts};
+
 /// The longest wire name that this module makes, in characters; one below what every provider accepts.
 pub const WIRE_NAME_MAX: usize = 63;
 

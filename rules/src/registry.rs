@@ -26,6 +26,7 @@ use crate::name::{is_wire_name_for_provider, numbered_wire_name, wire_name};
 use crate::{Decider, Decision};
 
 mod near;
+pub mod policy;
 #[cfg(test)]
 pub(crate) mod sample;
 mod table;
@@ -38,7 +39,7 @@ pub use table::ToolTable;
 const SERVER_PREFIX: &str = "mcp__";
 
 /// One server's entries by raw name.
-type Offered = Arc<BTreeMap<String, Arc<Entry>>>;
+pub(crate) type Offered = Arc<BTreeMap<String, Arc<Entry>>>;
 
 /// Every tool of the runtime, and every name that was ever given.
 ///

@@ -21,6 +21,10 @@ use pilothouse_messages::topic::TopicConfig;
 
 use crate::registry::{Scope, ToolTable};
 
+mod section;
+
+pub use section::{LABEL_CHARS, NAMESPACES_MAX, deferred_section};
+
 /// What one topic shows its model, pinned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Surface {
@@ -62,7 +66,7 @@ impl Surface {
         limits: &Limits,
     ) -> Self {
         let scope = Scope::of(config);
-        let tools = table.select_active(&scope).map(|entry| show(entry, limits.description_bytes)).collect();
+        let tools = table.select_active(&scope).map(|entry| shown(entry, limits.description_bytes)).collect();
         cold.retain(|server| scope.admits_server(server));
         Self { view: Arc::new(SurfaceView::new(tools)), used_at: now, scope, cold }
     }
@@ -104,7 +108,7 @@ impl Surface {
     }
 }
 
-fn show(entry: &Entry, bytes: usize) -> ShownTool {
+pub(crate) fn shown(entry: &Entry, bytes: usize) -> ShownTool {
     let definition = &entry.definition;
     let texts = [definition.description.as_deref(), definition.title.as_deref()];
     let text =

@@ -39,6 +39,11 @@ impl ToolTable {
         &self.entries
     }
 
+    /// The tools of each server that offers any list, by raw name.
+    pub(crate) fn offers(&self) -> &BTreeMap<ServerId, Offered> {
+        &self.by_source
+    }
+
     /// The tool of this wire name.
     pub fn get(&self, name: &str) -> Option<&Arc<Entry>> {
         let place = self.entries.binary_search_by(|entry| entry.name.as_str().cmp(name)).ok()?;

@@ -1,0 +1,73 @@
+//! What deferral saves on real servers, window by window, and what the decision costs.
+//!
+//! `cargo bench --bench surface` prints the table; any other way of running it is a short check that it still works.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use pilothouse_messages::deferral::DeferralGate;
+use pilothouse_messages::limits::Limits;
+use pilothouse_rules::deferral::{Deferral, decide};
+use pilothouse_rules::registry::ToolTable;
+use pilothouse_rules::surface::deferred_section;
+use pilothouse_rules::tokens::Bytes4;
+
+#[path = "shared/catalogs.rs"]
+mod catalogs;
+
+use catalogs::{Catalog, catalogs, labelled, registry};
+
+const WINDOWS: [u64; 5] = [8_000, 32_000, 128_000, 200_000, 1_000_000];
+
+fn main() {
+    let rounds = if std::env::args().any(|argument| argument == "--bench") { 20 } else { 1 };
+    let servers =
+        [catalogs(), labelled()].into_iter().find(|servers| !servers.is_empty()).unwrap_or_default();
+    let table = registry(&servers).table();
+    let alone: Vec<_> = servers.iter().map(|server| registry(std::slice::from_ref(server)).table()).collect();
+    let few = largest(&servers, 5);
+    println!("{} servers, {} tools", servers.len(), table.entries().len());
+    println!(
+        "  window   alone: servers deferred, tokens saved   the 5 largest: shown, saved   all: shown, saved"
+    );
+    for window in WINDOWS {
+        let decided: Vec<_> = alone.iter().map(|table| decided(table, window)).collect();
+        let passed = decided.iter().filter(|one| one.report.gate == DeferralGate::Passed);
+        let saved: i64 = decided.iter().map(|one| one.report.saved).sum();
+        println!(
+            "  {window:7}   {:3} of {:3}, {saved:7}                   {}       {}",
+            passed.count(),
+            servers.len(),
+            shown_and_saved(&few, window),
+            shown_and_saved(&table, window),
+        );
+    }
+    let section = deferred_section(&decided(&table, 8_000).deferred).unwrap_or_default();
+    println!("  the section about them: {} bytes", section.len());
+    let start = Instant::now();
+    for _ in 0..rounds {
+        black_box(decided(&table, 32_000));
+    }
+    println!(
+        "  one decision about all of them: {:.2} ms",
+        start.elapsed().as_secs_f64() * 1e3 / f64::from(rounds)
+    );
+}
+
+fn decided(table: &ToolTable, window: u64) -> Deferral {
+    decide(table.entries(), Some(window), &Bytes4, Limits::default().description_bytes)
+}
+
+/// Tokens of tools in a request with deferral, the meta tools included, and what it saves.
+fn shown_and_saved(table: &ToolTable, window: u64) -> String {
+    let report = decided(table, window).report;
+    let without = report.never.tokens + report.always.tokens + report.auto.tokens;
+    format!("{:7} {:7}", i64::try_from(without).unwrap_or(i64::MAX) - report.saved, report.saved)
+}
+
+fn largest(servers: &[Catalog], count: usize) -> std::sync::Arc<ToolTable> {
+    let mut servers = servers.to_vec();
+    servers.sort_by_key(|server| std::cmp::Reverse(server.tools.len()));
+    servers.truncate(count);
+    registry(&servers).table()
+}
