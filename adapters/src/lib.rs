@@ -6,11 +6,13 @@
 //! | [`server::Connector`] | MCP servers | stdio, in-memory pipes (feature `mcp`) |
 //! | [`model::Model`] | models | a scripted one |
 //! | [`tool::Tool`] | the embedder's functions | closures |
+//! | [`gate::DenyRule`], [`gate::Guard`], [`gate::Classifier`], [`gate::DecidePolicy`] | the embedder's own layers of the gate | closures |
 //! | [`clock::Clock`] | the time | the system's, Tokio's |
 
 use std::pin::Pin;
 
 pub mod clock;
+pub mod gate;
 #[cfg(feature = "mcp")]
 pub mod mcp;
 pub mod model;

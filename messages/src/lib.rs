@@ -9,6 +9,7 @@ pub mod connection;
 pub mod digest;
 pub mod endpoint;
 pub mod error;
+pub mod grant;
 pub mod id;
 pub mod json;
 pub mod limits;

@@ -9,6 +9,7 @@ pub mod connection;
 mod cut;
 mod decider;
 pub mod gate;
+pub mod grant;
 pub mod listing;
 pub mod name;
 pub mod registry;
