@@ -88,7 +88,7 @@ pub mod store {
     #[cfg(feature = "sled")]
     pub use pilothouse_adapters::store::sled;
     pub use pilothouse_adapters::store::{
-        Ack, AckSender, Batch, Change, Durability, Keyspace, Lane, Pair, Store, StoreId, ack, memory,
+        Ack, AckSender, Batch, Change, Durability, Keyspace, Lane, Mark, Pair, Store, StoreId, ack, memory,
     };
 }
 

@@ -9,7 +9,7 @@ use pilothouse_adapters::tool::{Function, Invocation, result_of};
 use pilothouse_messages::call::{CallOutcome, CallResult};
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::error::RequestError;
-use pilothouse_messages::id::{CallId, ServerId, TopicId};
+use pilothouse_messages::id::{CallId, GrantId, ServerId, TopicId};
 use pilothouse_messages::json::JsonText;
 use pilothouse_messages::listing::{CatalogCommand, RefreshCause};
 use pilothouse_messages::server::ServerState;
@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::catalog::CatalogMsg;
+use crate::gate;
 use crate::tasks::caught;
 use crate::wiring::{Ready, ServerPlace, Wiring};
 
@@ -54,6 +55,8 @@ pub struct CallOrder {
     pub idempotency_key: Option<String>,
     /// What to do when the server is full.
     pub when_full: WhenFull,
+    /// The grant that it rests on: it has to hold until the call is sent.
+    pub grant: Option<GrantId>,
     /// Cancels the call; a server is told.
     pub cancel: CancellationToken,
 }
@@ -96,6 +99,9 @@ async fn call_function(
     invocation.call = order.call;
     if order.cancel.is_cancelled() {
         return cancelled_unsent();
+    }
+    if let Some(refusal) = ungranted(wiring, order.grant) {
+        return refusal;
     }
     sent();
     let tool = function.tool.clone();
@@ -150,6 +156,9 @@ async fn call_server(
     };
     let key = order.idempotency_key.map(|key| (IDEMPOTENCY_KEY.to_owned(), Value::String(key)));
     let meta: Map<String, Value> = key.into_iter().collect();
+    if let Some(refusal) = ungranted(wiring, order.grant) {
+        return refusal;
+    }
     sent();
     tokio::select! {
         biased;
@@ -300,6 +309,15 @@ fn object(arguments: &JsonText) -> Result<Map<String, Value>, CallResult> {
             Err(rejected("the arguments are not a JSON object"))
         }
     }
+}
+
+/// A call that waited for its turn is not sent on a grant that has ended meanwhile.
+fn ungranted(wiring: &Wiring, grant: Option<GrantId>) -> Option<CallResult> {
+    let over = grant.is_some_and(|grant| !gate::still_holds(wiring, grant));
+    over.then(|| {
+        let words = "the standing approval that it rested on is over: call again, and a person is asked";
+        CallResult::said(CallOutcome::Denied, words)
+    })
 }
 
 fn rejected(words: &str) -> CallResult {

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use pilothouse_adapters::clock::Clock;
 use pilothouse_adapters::model::ModelResolver;
 use pilothouse_adapters::server::{Connection, Connector};
@@ -15,6 +15,7 @@ use pilothouse_adapters::store::Store;
 use pilothouse_adapters::tool::Function;
 use pilothouse_messages::connection::{ConnectionPhase, Generation};
 use pilothouse_messages::digest::Digest;
+use pilothouse_messages::error::StoreError;
 use pilothouse_messages::id::{ServerId, TopicId};
 use pilothouse_messages::limits::Limits;
 use pilothouse_messages::listing::{ListingState, ListingView};
@@ -24,10 +25,11 @@ use pilothouse_rules::registry::ToolTable;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::approval::{ApprovalMsg, OpenCards};
+use crate::approval::{ApprovalMsg, LiveGrants, OpenCards};
 use crate::bus::EventBus;
 use crate::catalog::CatalogMsg;
 use crate::connection::ConnectionMsg;
+use crate::gate::Layers;
 use crate::hub::TopicHub;
 use crate::registry::RegistryMsg;
 use crate::servers::{Power, ServersMsg};
@@ -50,6 +52,8 @@ pub struct Materials {
     pub functions: BTreeMap<String, Function>,
     /// The registry before any server has offered anything.
     pub table: Arc<ToolTable>,
+    /// What the embedder adds to the gate.
+    pub layers: Layers,
     /// The servers, with how each is reached.
     pub servers: Vec<(ServerDefinition, Arc<dyn Connector>)>,
 }
@@ -66,6 +70,8 @@ pub struct Wiring {
     pub models: Arc<dyn ModelResolver>,
     /// The embedder's functions, by wire name.
     pub functions: BTreeMap<String, Function>,
+    /// What the embedder adds to the gate.
+    pub layers: Layers,
     /// The runtime's own events.
     pub events: EventBus,
     /// The ledger.
@@ -98,7 +104,12 @@ impl Wiring {
         let places: BTreeMap<_, _> = materials.servers.into_iter().map(place).collect();
         Self {
             events: EventBus::new(limits.subscriber),
-            approval: ApprovalPort { slot: Slot::new("approval", bounds), open: OpenCards::default() },
+            approval: ApprovalPort {
+                slot: Slot::new("approval", bounds),
+                open: OpenCards::default(),
+                grants: LiveGrants::default(),
+                stopped: ArcSwapOption::empty(),
+            },
             catalog: CatalogPort { slot: Slot::new("catalog", bounds), places: ArcSwap::default() },
             registry: RegistryPort {
                 slot: Slot::new("registry", bounds),
@@ -116,6 +127,7 @@ impl Wiring {
             store: materials.store,
             models: materials.models,
             functions: materials.functions,
+            layers: materials.layers,
         }
     }
 }
@@ -133,6 +145,10 @@ pub struct ApprovalPort {
     pub slot: Slot<ApprovalMsg>,
     /// The cards that wait for a person.
     pub open: OpenCards,
+    /// The grants that hold.
+    pub grants: LiveGrants,
+    /// Why nothing is approved any more in this process; written by its actor.
+    pub stopped: ArcSwapOption<StoreError>,
 }
 
 /// The catalog, seen from outside.

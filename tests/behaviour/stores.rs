@@ -91,6 +91,10 @@ impl<S: Store> Store for Slow<S> {
         })
     }
 
+    fn mark(&self, keyspace: Keyspace) -> Answer<'_, Option<Mark>> {
+        self.inner.mark(keyspace)
+    }
+
     fn close(&self) -> Answer<'_, ()> {
         Box::pin(async move {
             let mut under_way = self.under_way.subscribe();
