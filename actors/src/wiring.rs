@@ -361,7 +361,7 @@ pub struct TopicPlace {
     /// Its session's actor.
     pub slot: Slot<SessionMsg>,
     /// What it shows its model, while a turn has pinned it.
-    pub surface: arc_swap::ArcSwapOption<pilothouse_messages::tool::SurfaceView>,
+    pub surface: ArcSwapOption<pilothouse_messages::tool::SurfaceView>,
 }
 
 impl TopicPlace {
@@ -371,7 +371,7 @@ impl TopicPlace {
             slot: Slot::new(format!("session/{topic}"), SlotBounds::of(limits)),
             topic,
             hub: Arc::default(),
-            surface: arc_swap::ArcSwapOption::empty(),
+            surface: ArcSwapOption::empty(),
         }
     }
 }

@@ -124,7 +124,9 @@ impl Run {
             };
             // A tool was resolved only because its arguments are an object.
             let arguments = arguments.unwrap_or_else(|_| JsonText::from(serde_json::json!({})));
-            let (provider_id, findings) = (draft.provider_id, Findings::default());
+            // Stays where no layer is heard: a call of which nothing is known asks, in every mode.
+            let unheard = Some("the gate could not look at this call".to_owned());
+            let (provider_id, findings) = (draft.provider_id, Findings { asked: unheard, ..Findings::default() });
             RequestedCall { provider_id, name: draft.name, arguments, resolution, findings }
         });
         let calls = self.judged(requested.collect()).await;
@@ -149,9 +151,11 @@ impl Run {
                 });
             }
         }
-        // All of the embedder's panics are caught inside; without findings a call has only its mode.
-        while let Some(Ok((place, findings))) = asked.join_next().await {
-            if let Some(call) = calls.get_mut(place) {
+        // The embedder's panics are caught inside; a call whose task ended all the same stays unheard.
+        while let Some(joined) = asked.join_next().await {
+            if let Ok((place, findings)) = joined
+                && let Some(call) = calls.get_mut(place)
+            {
                 call.findings = findings;
             }
         }
