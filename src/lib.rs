@@ -66,7 +66,8 @@ pub mod approval {
         Card, CardOwner, CardState, DecideAnswer, Decision, Settlement, Verdict,
     };
     pub use pilothouse_messages::grant::{
-        ArgumentRule, Grant, GrantOffer, GrantPlace, GrantReach, GrantScope, GrantSubject, PathCase, RevokeAnswer,
+        ArgumentRule, Grant, GrantOffer, GrantPlace, GrantReach, GrantScope, GrantSubject, PathCase,
+        RevokeAnswer,
     };
     pub use pilothouse_messages::id::{ApprovalId, GrantId};
     pub use pilothouse_messages::topic::Classified;
@@ -112,9 +113,9 @@ pub mod tool {
 /// Topics: configuration, views, updates.
 pub mod topic {
     pub use pilothouse_messages::topic::{
-        CallState, CallView, ConfigPatch, Headless, HoldReason, MessageView, PermissionMode, Receipt, StepView,
-        StopReason, TopicConfig, TopicEventOut, TopicRejection, TopicStatus, TopicUpdate, TopicView,
-        TurnView,
+        CallState, CallView, ConfigPatch, Headless, HoldReason, MessageView, PermissionMode, Receipt,
+        StepView, StopReason, TopicConfig, TopicEventOut, TopicRejection, TopicStatus, TopicUpdate,
+        TopicView, TurnView,
     };
 }
 

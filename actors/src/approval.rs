@@ -33,8 +33,8 @@ use crate::slot::{Letter, Reply};
 use crate::tasks::TaskSet;
 use crate::topics::TopicsMsg;
 use crate::wiring::Wiring;
-use journal::{LedgerJournal, Loaded};
 pub use grants::LiveGrants;
+use journal::{LedgerJournal, Loaded};
 pub use open::{CardChange, OpenCards};
 
 /// What the actor is born with.

@@ -63,8 +63,7 @@ pub async fn findings(
     arguments: &JsonText,
     modes: Modes,
 ) -> Findings {
-    let subject =
-        Subject::new(caller.tenant.clone(), caller.topic.clone(), tool.clone(), arguments.value());
+    let subject = Subject::new(caller.tenant.clone(), caller.topic.clone(), tool.clone(), arguments.value());
     let mut findings = Findings { denied: denial(wiring, &subject), ..Findings::default() };
     if findings.denied.is_some() {
         return findings;

@@ -28,8 +28,8 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::call::{self, CallOrder, WhenFull};
-use crate::gate;
 use crate::durable::{Committed, Durable, Ground, Released, Told, after_earlier_life, follow};
+use crate::gate;
 use crate::hub::TopicPicture;
 use crate::phase::Phase;
 use crate::slot::{Letter, Reply};
@@ -291,7 +291,14 @@ impl SessionShell {
         let surface = self.pin.for_step(&self.wiring, &config, at, now);
         self.place.surface.store(Some(surface.clone()));
         let request = ModelRequest::new(topic.state().history(), surface);
-        let run = model_step::Run { wiring: self.wiring.clone(), topic: self.place.topic.clone(), config, model, at, report };
+        let run = model_step::Run {
+            wiring: self.wiring.clone(),
+            topic: self.place.topic.clone(),
+            config,
+            model,
+            at,
+            report,
+        };
         self.tasks.spawn(async move {
             tokio::select! {
                 biased;

@@ -22,8 +22,8 @@ use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::tool::{Effect, ToolDefinition, ToolSource};
 use pilothouse_messages::topic::command::Payment;
 use pilothouse_messages::topic::{
-    CallPlan, Headless, HoldReason, PermissionMode, PlannedCall, Recovery, ResolvedTool, RunBasis, StopReason,
-    TopicConfig, TopicEvent,
+    CallPlan, Headless, HoldReason, PermissionMode, PlannedCall, Recovery, ResolvedTool, RunBasis,
+    StopReason, TopicConfig, TopicEvent,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;

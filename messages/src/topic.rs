@@ -7,8 +7,8 @@ pub mod update;
 pub mod view;
 
 pub use command::{
-    CallPlan, CardNews, Classified, Directive, Findings, ModelReply, PlannedCall, Recovery, RequestedCall, Resolution,
-    ResolvedTool, TopicAnswer, TopicCommand, TopicRejection,
+    CallPlan, CardNews, Classified, Directive, Findings, ModelReply, PlannedCall, Recovery, RequestedCall,
+    Resolution, ResolvedTool, TopicAnswer, TopicCommand, TopicRejection,
 };
 pub use config::{ConfigPatch, Headless, PermissionMode, TopicConfig};
 pub use event::{HoldReason, RunBasis, StopReason, TopicEvent};

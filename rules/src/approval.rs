@@ -183,7 +183,8 @@ impl Ledger {
 
     /// Whose card it is.
     fn owner(&self, approval: ApprovalId) -> Option<CardOwner> {
-        let of = |tenant: &TenantId, topic: &TopicId| CardOwner { tenant: tenant.clone(), topic: topic.clone() };
+        let of =
+            |tenant: &TenantId, topic: &TopicId| CardOwner { tenant: tenant.clone(), topic: topic.clone() };
         let pending = self.pending.get(approval).map(|card| of(&card.tenant, &card.topic));
         pending.or_else(|| self.settled.get(&approval).map(|settled| of(&settled.tenant, &settled.topic)))
     }

@@ -131,7 +131,9 @@ pub fn need(tool: &ResolvedTool, findings: &Findings, modes: Modes) -> Need {
 /// The same for a topic: where nobody is there to be asked, asking is denying.
 pub fn need_in(tool: &ResolvedTool, findings: &Findings, modes: Modes, headless: Headless) -> Need {
     match (need(tool, findings, modes), headless) {
-        (Need::Ask(reason), Headless::Deny) => Need::Deny(format!("{reason}, and nobody is there to be asked")),
+        (Need::Ask(reason), Headless::Deny) => {
+            Need::Deny(format!("{reason}, and nobody is there to be asked"))
+        }
         (need @ (Need::Run(_) | Need::Ask(_) | Need::Deny(_)), Headless::Park | Headless::Deny) => need,
     }
 }
@@ -140,7 +142,9 @@ pub fn need_in(tool: &ResolvedTool, findings: &Findings, modes: Modes, headless:
 pub fn headless(turn: &TopicConfig, newest: &TopicConfig) -> Headless {
     match (turn.headless, newest.headless) {
         (Headless::Park, Headless::Park) => Headless::Park,
-        (Headless::Deny, Headless::Park | Headless::Deny) | (Headless::Park, Headless::Deny) => Headless::Deny,
+        (Headless::Deny, Headless::Park | Headless::Deny) | (Headless::Park, Headless::Deny) => {
+            Headless::Deny
+        }
     }
 }
 

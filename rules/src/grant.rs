@@ -288,7 +288,10 @@ pub fn given(
     fingerprints.sort_unstable();
     fingerprints.dedup();
     if fingerprints.len() > FINGERPRINTS_MAX {
-        return Err(GrantFault::TooMany { what: "the server offers too many tools", limit: FINGERPRINTS_MAX });
+        return Err(GrantFault::TooMany {
+            what: "the server offers too many tools",
+            limit: FINGERPRINTS_MAX,
+        });
     }
     Ok(Some(Grant {
         grant: GrantId::of(card.approval),
@@ -308,7 +311,10 @@ pub fn given(
 
 fn check_rules(offer: &GrantOffer, limits: &Limits) -> Result<(), GrantFault> {
     if offer.arguments.len() > limits.grant_rules {
-        return Err(GrantFault::TooMany { what: "too many rules about arguments", limit: limits.grant_rules });
+        return Err(GrantFault::TooMany {
+            what: "too many rules about arguments",
+            limit: limits.grant_rules,
+        });
     }
     for rule in &offer.arguments {
         let (pointer, reason) = match rule {

@@ -30,7 +30,8 @@ pub(crate) async fn decide(
         };
         if !gate::may_decide(wiring, &owner, decider) {
             let command = ApprovalCommand::Foreign { approval, by: decision.by };
-            ask(wiring, approval, command).await?;
+            // What it says, that the card keeps who it was, is not for a foreign decider to know.
+            drop(ask(wiring, approval, command).await?);
             return Ok(DecideAnswer::Unknown);
         }
     }
@@ -122,7 +123,9 @@ fn edit_fault(wiring: &Wiring, card: &Card, arguments: &JsonText) -> Option<Stri
     let entries = table.entries();
     let entry = entries.iter().find(|entry| entry.source == card.source);
     let Some(entry) = entry.filter(|entry| is_as_shown(entry, card)) else {
-        return Some("the tool is not as it was when the card was made: deny it, and have it called again".into());
+        return Some(
+            "the tool is not as it was when the card was made: deny it, and have it called again".into(),
+        );
     };
     if let Some(fault) = arguments_fault(&entry.definition.input_schema, arguments) {
         return Some(format!("the arguments do not fit the tool: {fault}"));

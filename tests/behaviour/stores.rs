@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pilothouse::error::StoreError;
 use pilothouse::store::memory::MemoryStore;
-use pilothouse::store::{Ack, AckSender, Batch, Keyspace, Lane, Pair, Store, StoreId, ack};
+use pilothouse::store::{Ack, AckSender, Batch, Keyspace, Lane, Mark, Pair, Store, StoreId, ack};
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 

@@ -8,7 +8,9 @@ use pilothouse_adapters::model::{Model, ModelStream};
 use pilothouse_messages::id::{StepRef, TopicId};
 use pilothouse_messages::json::JsonText;
 use pilothouse_messages::model::{FinishReason, ModelEvent, ModelRequest, Usage};
-use pilothouse_messages::topic::{Findings, ModelReply, RequestedCall, Resolution, TopicCommand, TopicConfig};
+use pilothouse_messages::topic::{
+    Findings, ModelReply, RequestedCall, Resolution, TopicCommand, TopicConfig,
+};
 use pilothouse_rules::gate::Modes;
 use pilothouse_rules::registry::Scope;
 use tokio::task::JoinSet;
@@ -126,7 +128,8 @@ impl Run {
             let arguments = arguments.unwrap_or_else(|_| JsonText::from(serde_json::json!({})));
             // Stays where no layer is heard: a call of which nothing is known asks, in every mode.
             let unheard = Some("the gate could not look at this call".to_owned());
-            let (provider_id, findings) = (draft.provider_id, Findings { asked: unheard, ..Findings::default() });
+            let (provider_id, findings) =
+                (draft.provider_id, Findings { asked: unheard, ..Findings::default() });
             RequestedCall { provider_id, name: draft.name, arguments, resolution, findings }
         });
         let calls = self.judged(requested.collect()).await;

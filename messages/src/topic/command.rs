@@ -361,7 +361,9 @@ pub enum TopicRejection {
         message: MessageId,
     },
     /// The mode lets more run than the runtime allows a topic.
-    #[error("the mode {mode:?} lets more run than {max:?}, the loosest that this runtime allows: choose a stricter one")]
+    #[error(
+        "the mode {mode:?} lets more run than {max:?}, the loosest that this runtime allows: choose a stricter one"
+    )]
     TooLoose {
         /// The mode.
         mode: PermissionMode,

@@ -18,6 +18,7 @@ pub enum PermissionMode {
     /// Reads run; about everything else the embedder's classifier says whether it runs.
     Auto,
     /// Everything runs that no deny list, guard or tool of its own wants asked.
+    #[serde(alias = "bypassPermissions")]
     Bypass,
 }
 

@@ -35,7 +35,9 @@ pub(super) fn components(path: &str) -> Option<Vec<&str>> {
 pub(super) fn is_under(path: &str, directory: &str, case: PathCase) -> bool {
     let (Some(path), Some(directory)) = (components(path), components(directory)) else { return false };
     // A relative path is below a relative directory only; the current one ("") holds every relative path.
-    if path.first().is_some_and(|part| part.is_empty()) != directory.first().is_some_and(|part| part.is_empty()) {
+    if path.first().is_some_and(|part| part.is_empty())
+        != directory.first().is_some_and(|part| part.is_empty())
+    {
         return false;
     }
     let same = |a: &str, b: &str| match case {

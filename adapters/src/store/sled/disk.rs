@@ -47,8 +47,7 @@ impl Disk {
         let file = file.map_err(|error| directory::unusable(&path, &error))?;
         let marks = Marks::open(&path)?;
         let blank = marks.is_blank();
-        let mut disk =
-            Self { db: Some(db), file, store_id: [0; 16], marks: Mutex::new(marks), _hold: hold };
+        let mut disk = Self { db: Some(db), file, store_id: [0; 16], marks: Mutex::new(marks), _hold: hold };
         if blank && disk.get(Keyspace::Meta, MARKED_KEY)?.is_some() {
             let reason = "the file of marks is gone, so nobody can tell whether records are missing".into();
             return Err(StoreError::Damaged { reason });
