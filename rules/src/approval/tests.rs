@@ -269,7 +269,11 @@ fn a_topic_withdraws_its_own_waiting_cards_only() {
         ApprovalEvent::Opened { .. }
         | ApprovalEvent::Decided { .. }
         | ApprovalEvent::Expired { .. }
-        | ApprovalEvent::Paid { .. } => unreachable!(),
+        | ApprovalEvent::Paid { .. }
+        | ApprovalEvent::DecidedWith { .. }
+        | ApprovalEvent::ForeignDecider { .. }
+        | ApprovalEvent::Granted { .. }
+        | ApprovalEvent::GrantEnded { .. } => unreachable!(),
     });
     for (history, command, events) in [
         (vec![open("t", 0), open("t", 1)], withdraw("t", &cards), both),
@@ -368,8 +372,12 @@ struct Told {
 impl Told {
     fn read(&mut self, event: &ApprovalEvent) {
         match event {
-            ApprovalEvent::Opened { .. } => {}
-            ApprovalEvent::Decided { approval, verdict, by, reason, .. } => {
+            ApprovalEvent::Opened { .. }
+            | ApprovalEvent::ForeignDecider { .. }
+            | ApprovalEvent::Granted { .. }
+            | ApprovalEvent::GrantEnded { .. } => {}
+            ApprovalEvent::Decided { approval, verdict, by, reason, .. }
+            | ApprovalEvent::DecidedWith { approval, verdict, by, reason, .. } => {
                 self.last_word(*approval);
                 let news = CardNews::Decided {
                     verdict: *verdict,
