@@ -16,6 +16,8 @@ mod stores;
 mod approvals;
 #[path = "behaviour/catalog.rs"]
 mod catalog;
+#[path = "behaviour/grants.rs"]
+mod grants;
 #[path = "behaviour/races.rs"]
 mod races;
 #[path = "behaviour/recovery.rs"]

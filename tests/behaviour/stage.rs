@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse::Subscription;
-use pilothouse::approval::{Card, DecideAnswer, Decision};
+use pilothouse::approval::{Card, DecideAnswer, Decision, Guard};
 use pilothouse::call::CallResult;
 use pilothouse::clock::TokioClock;
 use pilothouse::id::ServerId;
@@ -70,6 +70,11 @@ impl Setup {
 
     pub(crate) fn function(mut self, function: Function) -> Self {
         self.builder = self.builder.function(function);
+        self
+    }
+
+    pub(crate) fn guard(mut self, guard: impl Guard) -> Self {
+        self.builder = self.builder.guard(guard);
         self
     }
 

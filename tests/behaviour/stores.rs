@@ -176,6 +176,10 @@ impl<T: Send + 'static> Store for Recorder<T> {
         self.inner.scan(keyspace, prefix, after, limit)
     }
 
+    fn mark(&self, keyspace: Keyspace) -> Answer<'_, Option<Mark>> {
+        self.inner.mark(keyspace)
+    }
+
     fn close(&self) -> Answer<'_, ()> {
         self.inner.close()
     }
@@ -267,6 +271,10 @@ impl Store for Faulty {
         limit: usize,
     ) -> Answer<'_, Vec<Pair>> {
         self.inner.scan(keyspace, prefix, after, limit)
+    }
+
+    fn mark(&self, keyspace: Keyspace) -> Answer<'_, Option<Mark>> {
+        self.inner.mark(keyspace)
     }
 
     fn close(&self) -> Answer<'_, ()> {
