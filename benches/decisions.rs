@@ -101,7 +101,15 @@ async fn ask(wiring: &Wiring, command: ApprovalCommand) -> ApprovalAnswer {
 }
 
 async fn decide(wiring: &Wiring, approval: ApprovalId) {
-    let answer = ask(wiring, ApprovalCommand::Decide { approval, decision: Decision::allow("bench") }).await;
+    let answer = ask(
+        wiring,
+        ApprovalCommand::Decide {
+            approval,
+            decision: Box::new(Decision::allow("bench")),
+            present: Vec::new(),
+        },
+    )
+    .await;
     assert_eq!(answer, ApprovalAnswer::Decide(DecideAnswer::Applied));
 }
 

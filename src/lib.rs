@@ -57,10 +57,20 @@ pub use pilothouse_messages::{
 };
 pub use pilothouse_supervision::{Builder, Runtime, Sent, Server, ServerHandle, Shutdown, Topic, log_filter};
 
-/// Approvals: cards, decisions, answers.
+/// Approvals: cards, decisions, grants, and the embedder's own layers of the gate.
 pub mod approval {
-    pub use pilothouse_messages::approval::{Card, CardState, DecideAnswer, Decision, Settlement, Verdict};
-    pub use pilothouse_messages::id::ApprovalId;
+    pub use pilothouse_adapters::gate::{
+        Classifier, DecidePolicy, Decider, DenyRule, Guard, GuardVerdict, Subject,
+    };
+    pub use pilothouse_messages::approval::{
+        Card, CardOwner, CardState, DecideAnswer, Decision, Settlement, Verdict,
+    };
+    pub use pilothouse_messages::grant::{
+        ArgumentRule, Grant, GrantOffer, GrantPlace, GrantReach, GrantScope, GrantSubject, PathCase,
+        RevokeAnswer,
+    };
+    pub use pilothouse_messages::id::{ApprovalId, GrantId};
+    pub use pilothouse_messages::topic::Classified;
 }
 
 /// Clocks that a runtime can be built with.
@@ -119,7 +129,7 @@ pub mod store {
     #[cfg(feature = "sled")]
     pub use pilothouse_adapters::store::sled;
     pub use pilothouse_adapters::store::{
-        Ack, AckSender, Batch, Change, Durability, Keyspace, Lane, Pair, Store, StoreId, ack, memory,
+        Ack, AckSender, Batch, Change, Durability, Keyspace, Lane, Mark, Pair, Store, StoreId, ack, memory,
     };
 }
 
@@ -150,9 +160,9 @@ pub mod search {
 /// Topics: configuration, views, updates.
 pub mod topic {
     pub use pilothouse_messages::topic::{
-        CallState, CallView, ConfigPatch, HoldReason, MessageView, PermissionMode, Receipt, StepView,
-        StopReason, TopicConfig, TopicEventOut, TopicRejection, TopicStatus, TopicUpdate, TopicView,
-        TurnView,
+        CallState, CallView, ConfigPatch, Headless, HoldReason, MessageView, PermissionMode, Receipt,
+        StepView, StopReason, TopicConfig, TopicEventOut, TopicRejection, TopicStatus, TopicUpdate,
+        TopicView, TurnView,
     };
 }
 

@@ -18,6 +18,8 @@ mod approvals;
 mod catalog;
 #[path = "behaviour/functions.rs"]
 mod functions;
+#[path = "behaviour/grants.rs"]
+mod grants;
 #[path = "behaviour/protocol.rs"]
 mod protocol;
 #[path = "behaviour/races.rs"]

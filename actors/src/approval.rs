@@ -1,13 +1,14 @@
-//! The approval actor: the single writer of decisions.
+//! The approval actor: the single writer of decisions and grants.
 //!
 //! | Owns | Receives (what, from whom) | Asks of | Fails when, and then | Bounded by |
 //! |---|---|---|---|---|
-//! | the ledger: cards, decisions, debts | `Open`, `Withdraw`, `Pay` from sessions; `Decide` from handles; ticks from itself | nobody: it tells topics, and tells them again | a record does not become durable: held askers get the store's error, a fresh one reads the ledger back | 256 letters; 64 open cards a topic |
+//! | the ledger: cards, decisions, debts, grants | `Open`, `Withdraw`, `Pay` from sessions; `Decide`, `Revoke` from handles; `Void` from the gate; ticks from itself | nobody: it tells topics, and tells them again | a record does not become durable: held askers get the store's error, a fresh one reads the ledger back; after an I/O error, or damage, nothing is approved any more | 256 letters; 64 open cards a topic; 10 000 grants |
 //!
 //! A card is shown only after it is stored, and a decision is durable before anybody sees it. A decision is owed to
 //! its topic until the topic has recorded it: it is told at start and every 30 s. So is a card that waits, since the
 //! topic's wish to withdraw it may have been lost with its session.
 
+mod grants;
 mod journal;
 mod open;
 
@@ -16,7 +17,8 @@ use std::sync::Arc;
 
 use pilothouse_messages::approval::{ApprovalCommand, ApprovalDirective, ApprovalEvent, Card};
 use pilothouse_messages::error::StoreError;
-use pilothouse_messages::id::TopicId;
+use pilothouse_messages::grant::Grant;
+use pilothouse_messages::id::{GrantId, TopicId};
 use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::topic::{CardNews, TopicCommand};
 use pilothouse_rules::Decider;
@@ -31,6 +33,7 @@ use crate::slot::{Letter, Reply};
 use crate::tasks::TaskSet;
 use crate::topics::TopicsMsg;
 use crate::wiring::Wiring;
+pub use grants::LiveGrants;
 use journal::{LedgerJournal, Loaded};
 pub use open::{CardChange, OpenCards};
 
@@ -116,7 +119,7 @@ impl Actor for ApprovalActor {
         letter: Self::Msg,
         shell: &mut ApprovalShell,
     ) -> Result<(), ActorProcessingErr> {
-        shell.take(letter)?;
+        shell.take(letter).inspect_err(|error| shell.stop_approving(error))?;
         Ok(())
     }
 }
@@ -131,21 +134,40 @@ fn topic_of(directive: ApprovalDirective) -> TopicId {
     }
 }
 
-impl Pictured for Ledger {
-    type Picture = Vec<CardChange>;
+/// What readers see of one event.
+#[derive(Debug)]
+pub enum LedgerChange {
+    /// Of a card.
+    Card(CardChange),
+    /// A grant holds.
+    Given(Arc<Grant>),
+    /// A grant is over.
+    Over(GrantId),
+}
 
-    fn take(&mut self, events: &[Self::Event]) -> Vec<CardChange> {
+impl Pictured for Ledger {
+    type Picture = Vec<LedgerChange>;
+
+    fn take(&mut self, events: &[Self::Event]) -> Vec<LedgerChange> {
         let mut changes = Vec::new();
         for event in events {
             self.apply(event);
             match event {
                 ApprovalEvent::Opened { card, .. } => {
-                    changes.extend(self.card(card.approval).cloned().map(CardChange::Shown));
+                    let shown = self.card(card.approval).cloned().map(CardChange::Shown);
+                    changes.extend(shown.map(LedgerChange::Card));
                 }
                 ApprovalEvent::Decided { approval, .. }
+                | ApprovalEvent::DecidedWith { approval, .. }
                 | ApprovalEvent::Expired { approval, .. }
-                | ApprovalEvent::Withdrawn { approval, .. } => changes.push(CardChange::Gone(*approval)),
-                ApprovalEvent::Paid { .. } => {}
+                | ApprovalEvent::Withdrawn { approval, .. } => {
+                    changes.push(LedgerChange::Card(CardChange::Gone(*approval)));
+                }
+                ApprovalEvent::Granted { grant } => {
+                    changes.extend(self.grant(grant.grant).cloned().map(LedgerChange::Given));
+                }
+                ApprovalEvent::GrantEnded { grant, .. } => changes.push(LedgerChange::Over(*grant)),
+                ApprovalEvent::Paid { .. } | ApprovalEvent::ForeignDecider { .. } => {}
             }
         }
         changes
@@ -153,14 +175,40 @@ impl Pictured for Ledger {
 }
 
 impl ApprovalShell {
+    /// After an I/O error nobody knows what the disk holds, and damage is no truth: until the runtime starts again every
+    /// command is answered with the error, and no grant covers anything.
+    fn stop_approving(&self, error: &StoreError) {
+        let stops = match error {
+            StoreError::Io { .. }
+            | StoreError::Damaged { .. }
+            | StoreError::NewerFormat { .. }
+            | StoreError::Directory { .. }
+            | StoreError::Locked { .. } => true,
+            // A slow disk may have kept the record, a closed store is the end of the runtime, and what was too large
+            // was never written: a fresh actor reads what holds.
+            _ => false,
+        };
+        if stops && self.wiring.approval.stopped.load().is_none() {
+            tracing::error!(target: "pilothouse", %error, "approvals stop until the runtime is started again");
+            self.wiring.approval.stopped.store(Some(Arc::new(error.clone())));
+        }
+    }
+
     fn take(&mut self, letter: Letter<ApprovalMsg>) -> Result<(), StoreError> {
+        if let Some(error) = self.wiring.approval.stopped.load_full() {
+            if let ApprovalMsg::Command { reply: Some(reply), .. } = letter.body {
+                reply.send(Err(StoreError::clone(&error)));
+            }
+            return Ok(());
+        }
         if let (Phase::Loading(stash), ApprovalMsg::Command { .. }) = (&mut self.phase, &letter.body) {
             stash.push_back(letter);
             return Ok(());
         }
         match letter.body {
             ApprovalMsg::Command { command, reply } => self.commit(&command, reply),
-            ApprovalMsg::Own(Own(OwnMsg::Loaded(loaded))) => self.loaded(loaded?),
+            ApprovalMsg::Own(Own(OwnMsg::Loaded(Ok(loaded)))) => self.loaded(loaded),
+            ApprovalMsg::Own(Own(OwnMsg::Loaded(Err(error)))) => self.not_loaded(error),
             ApprovalMsg::Own(Own(OwnMsg::Committed(committed))) => self.acknowledged(committed),
             ApprovalMsg::Own(Own(OwnMsg::Tick)) => self.commit(&ApprovalCommand::Tick, None),
             ApprovalMsg::Own(Own(OwnMsg::TellNews)) => {
@@ -176,6 +224,18 @@ impl ApprovalShell {
         Ok(())
     }
 
+    /// What came early is told why; a ledger that cannot be trusted is not read again.
+    fn not_loaded(&mut self, error: StoreError) -> Result<(), StoreError> {
+        self.stop_approving(&error);
+        let Phase::Loading(stash) = &mut self.phase else { return Err(error) };
+        for letter in std::mem::take(stash) {
+            if let ApprovalMsg::Command { reply: Some(reply), .. } = letter.body {
+                reply.send(Err(error.clone()));
+            }
+        }
+        if self.wiring.approval.stopped.load().is_some() { Ok(()) } else { Err(error) }
+    }
+
     fn loaded(&mut self, loaded: Loaded) -> Result<(), StoreError> {
         let mut ledger = Ledger::new(self.wiring.limits.clone());
         loaded.events.iter().for_each(|event| ledger.apply(event));
@@ -185,6 +245,7 @@ impl ApprovalShell {
             within: self.wiring.limits.commit,
         };
         self.wiring.approval.open.replace(ledger.open_cards());
+        self.wiring.approval.grants.replace(ledger.grants().cloned());
         let durable = Durable::new(ledger, loaded.journal, ground, loaded.newest);
         let early = self.phase.begin(durable);
         self.arm();
@@ -267,14 +328,24 @@ impl ApprovalShell {
 
     fn perform(&mut self, released: Vec<Released<Ledger>>) {
         for Released { reply, picture, directives } in released {
-            if let Some(changes) = picture {
-                self.wiring.approval.open.change(changes);
-            }
+            self.publish(picture.unwrap_or_default());
             if let Some((reply, answer)) = reply {
                 reply.send(Ok(answer));
             }
             directives.into_iter().for_each(|directive| self.direct(directive));
         }
+    }
+
+    fn publish(&self, changes: Vec<LedgerChange>) {
+        let mut cards = Vec::new();
+        for change in changes {
+            match change {
+                LedgerChange::Card(card) => cards.push(card),
+                LedgerChange::Given(grant) => self.wiring.approval.grants.give(grant),
+                LedgerChange::Over(grant) => self.wiring.approval.grants.end(grant),
+            }
+        }
+        self.wiring.approval.open.change(cards);
     }
 
     fn direct(&self, directive: ApprovalDirective) {

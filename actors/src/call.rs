@@ -10,7 +10,7 @@ use pilothouse_adapters::asks::Origin;
 use pilothouse_adapters::server::TaskTicket;
 use pilothouse_adapters::tool::{Function, Invocation, result_of};
 use pilothouse_messages::call::{CallOutcome, CallResult, Content};
-use pilothouse_messages::id::{CallId, ServerId, TopicId};
+use pilothouse_messages::id::{CallId, GrantId, ServerId, TopicId};
 use pilothouse_messages::json::JsonText;
 use pilothouse_messages::limits::WAIT_MAX;
 use pilothouse_messages::tool::ToolSource;
@@ -22,6 +22,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::gate;
 use crate::protocol::ask_port;
 use crate::wiring::Wiring;
 
@@ -64,6 +65,8 @@ pub struct CallOrder {
     pub idempotency_key: Option<String>,
     /// What to do when the server is full.
     pub when_full: WhenFull,
+    /// The grant that it rests on: it has to hold until the call is sent.
+    pub grant: Option<GrantId>,
     /// Cancels the call; a server is told.
     pub cancel: CancellationToken,
 }
@@ -160,6 +163,9 @@ async fn call_function(
     if order.cancel.is_cancelled() {
         return cancelled_unsent();
     }
+    if let Some(refusal) = ungranted(wiring, order.grant) {
+        return refusal;
+    }
     watch.sent();
     let tool = function.tool.clone();
     let mut task = AbortOnDropHandle::new(tokio::spawn(async move { tool.call(invocation).await }));
@@ -214,6 +220,9 @@ async fn call_server(
     };
     let schema = output_schema(wiring, server, &tool, &order.tool);
     let key = order.idempotency_key.map(|key| (IDEMPOTENCY_KEY.to_owned(), Value::String(key)));
+    if let Some(refusal) = ungranted(wiring, order.grant) {
+        return refusal;
+    }
     let drive = Drive {
         ready: &ready,
         asks: ask_port(wiring, &place),
@@ -260,4 +269,13 @@ fn object(arguments: &JsonText) -> Result<Map<String, Value>, CallResult> {
             Err(rejected("the arguments are not a JSON object"))
         }
     }
+}
+
+/// A call that waited for its turn is not sent on a grant that has ended meanwhile.
+fn ungranted(wiring: &Wiring, grant: Option<GrantId>) -> Option<CallResult> {
+    let over = grant.is_some_and(|grant| !gate::still_holds(wiring, grant));
+    over.then(|| {
+        let words = "the standing approval that it rested on is over: call again, and a person is asked";
+        CallResult::said(CallOutcome::Denied, words)
+    })
 }

@@ -10,6 +10,7 @@ pub mod call;
 pub mod catalog;
 pub mod connection;
 pub mod durable;
+pub mod gate;
 pub mod hub;
 pub mod phase;
 pub mod protocol;

@@ -14,13 +14,14 @@ mod model_step;
 
 use std::sync::Arc;
 
+use pilothouse_adapters::gate::Subject;
 use pilothouse_messages::call::{CallOutcome, CallResult};
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::error::StoreError;
 use pilothouse_messages::id::{Attempt, CallId, StepRef, TurnId};
 use pilothouse_messages::json::JsonText;
 use pilothouse_messages::model::ModelRequest;
-use pilothouse_messages::topic::{Directive, Recovery, ResolvedTool, TopicCommand};
+use pilothouse_messages::topic::{Directive, Recovery, ResolvedTool, RunBasis, TopicCommand};
 use pilothouse_rules::Decider;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::Semaphore;
@@ -28,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::call::{self, CallOrder, WhenFull};
 use crate::durable::{Committed, Durable, Ground, Released, Told, after_earlier_life, follow};
+use crate::gate;
 use crate::hub::TopicPicture;
 use crate::phase::Phase;
 use crate::slot::{Letter, Reply};
@@ -224,8 +226,8 @@ impl SessionShell {
         }
         match directive {
             Directive::RunModel { at } => self.run_model(at),
-            Directive::CallTool { call, attempt, tool, arguments } => {
-                self.call_tool(call, attempt, tool, arguments)
+            Directive::CallTool { call, attempt, tool, arguments, basis } => {
+                self.call_tool((call, attempt), tool, arguments, &basis);
             }
             Directive::OpenCard(card) => card::open(self.errand(), *card),
             Directive::WithdrawCards { approvals, reason } => {
@@ -289,7 +291,14 @@ impl SessionShell {
         let surface = self.pin.for_step(&self.wiring, &config, at, now);
         self.place.surface.store(Some(surface.clone()));
         let request = ModelRequest::new(topic.state().history(), surface);
-        let run = model_step::Run { wiring: self.wiring.clone(), config, model, at, report };
+        let run = model_step::Run {
+            wiring: self.wiring.clone(),
+            topic: self.place.topic.clone(),
+            config,
+            model,
+            at,
+            report,
+        };
         self.tasks.spawn(async move {
             tokio::select! {
                 biased;
@@ -299,11 +308,20 @@ impl SessionShell {
         });
     }
 
-    fn call_tool(&mut self, call: CallId, attempt: Attempt, tool: ResolvedTool, arguments: JsonText) {
+    fn call_tool(
+        &mut self,
+        (call, attempt): (CallId, Attempt),
+        tool: ResolvedTool,
+        arguments: JsonText,
+        basis: &RunBasis,
+    ) {
         let report = Report(self.myself.clone());
         let cancel = self.turn_token(call.turn);
         let (wiring, permits) = (self.wiring.clone(), self.calls.clone());
         let topic = self.place.topic.clone();
+        let Phase::Live(state) = &self.phase else { return };
+        let tenant = state.state().turn_config().map(|config| config.tenant).unwrap_or_default();
+        let subject = Subject::new(tenant, Some(topic.clone()), tool.clone(), arguments.value());
         let key = Digest::of_parts(
             "pilothouse/idempotency/1",
             &[&wiring.store.id().0, topic.as_str().as_bytes(), call.to_string().as_bytes()],
@@ -314,12 +332,21 @@ impl SessionShell {
             topic: Some(topic),
             call: Some(call),
             idempotency_key: Some(key.to_string()),
+            grant: match basis {
+                RunBasis::Grant { grant } => Some(*grant),
+                RunBasis::Mode | RunBasis::Approved { .. } | RunBasis::Classified => None,
+            },
             when_full: WhenFull::Wait,
             cancel,
         };
         self.tasks.spawn(async move {
             // The semaphore is never closed; a call without a permit would only be one too many.
             let _permit = permits.acquire_owned().await;
+            // A rule may have become stricter since the call was allowed, or while its card waited.
+            if let Some(reason) = gate::denial(&wiring, &subject) {
+                let result = CallResult::said(CallOutcome::Denied, reason);
+                return report.tell(TopicCommand::CallReturned { call, attempt, result });
+            }
             let sent = report.clone();
             let run = call::run(&wiring, order, move || sent.tell(TopicCommand::CallSent { call, attempt }));
             let result = caught(run).await.unwrap_or_else(|words| {

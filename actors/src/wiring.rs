@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use pilothouse_adapters::asks::Asks;
 use pilothouse_adapters::clock::Clock;
 use pilothouse_adapters::model::ModelResolver;
@@ -16,6 +16,7 @@ use pilothouse_adapters::store::Store;
 use pilothouse_adapters::tool::Function;
 use pilothouse_messages::connection::{ConnectionPhase, Generation};
 use pilothouse_messages::digest::Digest;
+use pilothouse_messages::error::StoreError;
 use pilothouse_messages::id::{ServerId, TopicId};
 use pilothouse_messages::limits::Limits;
 use pilothouse_messages::listing::{ListingState, ListingView};
@@ -26,10 +27,11 @@ use pilothouse_rules::registry::ToolTable;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::approval::{ApprovalMsg, OpenCards};
+use crate::approval::{ApprovalMsg, LiveGrants, OpenCards};
 use crate::bus::EventBus;
 use crate::catalog::CatalogMsg;
 use crate::connection::ConnectionMsg;
+use crate::gate::Layers;
 use crate::hub::TopicHub;
 use crate::protocol::Spoken;
 use crate::registry::RegistryMsg;
@@ -55,6 +57,8 @@ pub struct Materials {
     pub table: Arc<ToolTable>,
     /// Answers what servers ask.
     pub asks: Option<Arc<dyn Asks>>,
+    /// What the embedder adds to the gate.
+    pub layers: Layers,
     /// The servers, with how each is reached.
     pub servers: Vec<(ServerDefinition, Arc<dyn Connector>)>,
 }
@@ -75,6 +79,8 @@ pub struct Wiring {
     pub asks: Option<Arc<dyn Asks>>,
     /// Compiled schemas of tools' arguments.
     pub validators: Validators,
+    /// What the embedder adds to the gate.
+    pub layers: Layers,
     /// The runtime's own events.
     pub events: EventBus,
     /// The ledger.
@@ -107,7 +113,12 @@ impl Wiring {
         let places: BTreeMap<_, _> = materials.servers.into_iter().map(place).collect();
         Self {
             events: EventBus::new(limits.subscriber),
-            approval: ApprovalPort { slot: Slot::new("approval", bounds), open: OpenCards::default() },
+            approval: ApprovalPort {
+                slot: Slot::new("approval", bounds),
+                open: OpenCards::default(),
+                grants: LiveGrants::default(),
+                stopped: ArcSwapOption::empty(),
+            },
             catalog: CatalogPort { slot: Slot::new("catalog", bounds), places: ArcSwap::default() },
             registry: RegistryPort {
                 slot: Slot::new("registry", bounds),
@@ -127,6 +138,7 @@ impl Wiring {
             functions: materials.functions,
             asks: materials.asks,
             validators: Validators::default(),
+            layers: materials.layers,
         }
     }
 }
@@ -144,6 +156,10 @@ pub struct ApprovalPort {
     pub slot: Slot<ApprovalMsg>,
     /// The cards that wait for a person.
     pub open: OpenCards,
+    /// The grants that hold.
+    pub grants: LiveGrants,
+    /// Why nothing is approved any more in this process; written by its actor.
+    pub stopped: ArcSwapOption<StoreError>,
 }
 
 /// The catalog, seen from outside.
@@ -363,7 +379,7 @@ pub struct TopicPlace {
     /// Its session's actor.
     pub slot: Slot<SessionMsg>,
     /// What it shows its model, while a turn has pinned it.
-    pub surface: arc_swap::ArcSwapOption<pilothouse_messages::tool::SurfaceView>,
+    pub surface: ArcSwapOption<pilothouse_messages::tool::SurfaceView>,
 }
 
 impl TopicPlace {
@@ -373,7 +389,7 @@ impl TopicPlace {
             slot: Slot::new(format!("session/{topic}"), SlotBounds::of(limits)),
             topic,
             hub: Arc::default(),
-            surface: arc_swap::ArcSwapOption::empty(),
+            surface: ArcSwapOption::empty(),
         }
     }
 }

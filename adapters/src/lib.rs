@@ -7,6 +7,7 @@
 //! | [`asks::Asks`] | what servers ask of people | the embedder's |
 //! | [`model::Model`] | models | a scripted one |
 //! | [`tool::Tool`] | the embedder's functions | closures, typed closures (feature `schemars`) |
+//! | [`gate::DenyRule`], [`gate::Guard`], [`gate::Classifier`], [`gate::DecidePolicy`] | the embedder's own layers of the gate | closures |
 //! | [`web::WebSearch`], [`web::WebFetch`] | the web, for models | the embedder's |
 //! | [`knowledge::KnowledgeBase`] | documents, for models | the embedder's |
 //! | – | a model's token counts | `tokens::ExactTokens` (feature `tokens`) |
@@ -16,6 +17,7 @@ use std::pin::Pin;
 
 pub mod asks;
 pub mod clock;
+pub mod gate;
 pub mod knowledge;
 #[cfg(feature = "mcp")]
 pub mod mcp;

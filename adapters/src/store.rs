@@ -21,10 +21,13 @@ use crate::BoxFuture;
 
 pub mod large;
 pub mod log;
+mod mark;
 pub mod memory;
 pub mod pages;
 #[cfg(feature = "sled")]
 pub mod sled;
+
+pub use mark::Mark;
 
 /// The largest value (4 KiB). A page of sled's above 128 KiB goes to a file of its own that is neither synced nor
 /// ever removed, and a page holds up to twenty pairs; so twenty of the largest have to stay well below that.
@@ -45,6 +48,8 @@ pub enum Keyspace {
     Open,
     /// The ledger of approvals, written by the approval actor.
     Ledger,
+    /// Standing approvals, written by the approval actor.
+    Grants,
     /// Listings of servers, written by the catalog.
     Listing,
     /// Wire names, written by the registry.
@@ -61,6 +66,7 @@ impl Keyspace {
             Self::Head => b'h',
             Self::Open => b'o',
             Self::Ledger => b'l',
+            Self::Grants => b'g',
             Self::Listing => b'c',
             Self::Names => b'n',
             Self::Meta => b'm',
@@ -126,6 +132,8 @@ pub struct Batch {
     pub changes: Vec<Change>,
     /// When they have to be on the disk.
     pub durability: Durability,
+    /// How far logs have come with this batch; written once it is durable, before it is acknowledged.
+    pub marks: Vec<Mark>,
 }
 
 impl Batch {
@@ -210,6 +218,10 @@ pub trait Store: Send + Sync + 'static {
         after: Option<Vec<u8>>,
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<Pair>, StoreError>>;
+
+    /// How far the log of this keyspace has come, as the marks of acknowledged batches said. It must not be read back
+    /// from where the records are, or the same fault takes both. `None` if none was ever written.
+    fn mark(&self, keyspace: Keyspace) -> BoxFuture<'_, Result<Option<Mark>, StoreError>>;
 
     /// Makes everything durable that was appended, then refuses further appends and reads.
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>>;

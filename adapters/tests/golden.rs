@@ -22,8 +22,8 @@ use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::tool::{Effect, ToolDefinition, ToolSource};
 use pilothouse_messages::topic::command::Payment;
 use pilothouse_messages::topic::{
-    CallPlan, HoldReason, PermissionMode, PlannedCall, Recovery, ResolvedTool, RunBasis, StopReason,
-    TopicConfig, TopicEvent,
+    CallPlan, Headless, HoldReason, PermissionMode, PlannedCall, Recovery, ResolvedTool, RunBasis,
+    StopReason, TopicConfig, TopicEvent,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -153,6 +153,7 @@ fn configured() -> Vec<TopicEvent> {
         builtins: Some(vec!["clock".into()]),
         surface_ttl_ms: Some(300_000),
         approval_ttl_ms: Some(86_400_000),
+        headless: Headless::Park,
     };
     let at = Timestamp(1_800_000_000_000);
     [TopicConfig::new("small"), full].map(|config| TopicEvent::Configured { config, at }).into()

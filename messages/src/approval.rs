@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
-use crate::id::{ApprovalId, CallId, TenantId, TopicId};
+use crate::grant::{Grant, GrantEnd, GrantOffer, RevokeAnswer};
+use crate::id::{ApprovalId, CallId, GrantId, TenantId, TopicId};
 use crate::json::JsonText;
 use crate::time::Timestamp;
 use crate::tool::{Effect, ToolSource};
@@ -80,17 +81,27 @@ pub struct Decision {
     pub reason: Option<String>,
     /// The digest of the card that was shown: a different one is refused.
     pub digest: Option<Digest>,
+    /// For which tenant the decider speaks; another tenant's card is unknown to it. `None` is the embedder itself.
+    pub tenant: Option<TenantId>,
+    /// The arguments to send instead of the card's. They pass validation, deny lists and guards again.
+    pub arguments: Option<JsonText>,
+    /// What is allowed from now on, beside this card.
+    pub grant: Option<GrantOffer>,
 }
 
 impl Decision {
     /// Run it.
     pub fn allow(by: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Allow, by: by.into(), reason: None, digest: None }
+        Self::new(Verdict::Allow, by.into(), None)
     }
 
     /// Do not run it; the model is told the reason.
     pub fn deny(by: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Deny, by: by.into(), reason: Some(reason.into()), digest: None }
+        Self::new(Verdict::Deny, by.into(), Some(reason.into()))
+    }
+
+    fn new(verdict: Verdict, by: String, reason: Option<String>) -> Self {
+        Self { verdict, by, reason, digest: None, tenant: None, arguments: None, grant: None }
     }
 
     /// Binds the decision to the card that was shown.
@@ -99,6 +110,59 @@ impl Decision {
         self.digest = Some(card.digest());
         self
     }
+
+    /// Speaks for this tenant only.
+    #[must_use]
+    pub fn for_tenant(mut self, tenant: TenantId) -> Self {
+        self.tenant = Some(tenant);
+        self
+    }
+
+    /// Sends these arguments instead of the card's.
+    #[must_use]
+    pub fn with_arguments(mut self, arguments: JsonText) -> Self {
+        self.arguments = Some(arguments);
+        self
+    }
+
+    /// Also allows this from now on.
+    #[must_use]
+    pub fn granting(mut self, offer: GrantOffer) -> Self {
+        self.grant = Some(offer);
+        self
+    }
+}
+
+impl Decision {
+    /// Digest of what two decisions of one verdict may differ in: the arguments, and what is granted beside.
+    pub fn terms(&self) -> Digest {
+        let offer = self.grant.as_ref();
+        let arguments = self.arguments.as_ref().map(|text| text.value());
+        Digest::of_json(
+            "pilothouse/terms/1",
+            &serde_json::json!({
+                "arguments": arguments,
+                "scope": offer.map(|offer| offer.scope),
+                "of": offer.map(|offer| offer.of),
+                "rules": offer.map(|offer| &offer.arguments),
+                "expires_at": offer.map(|offer| offer.expires_at),
+            }),
+        )
+    }
+
+    /// `true` if it decides about the card as it is, and about nothing else.
+    pub fn is_plain(&self) -> bool {
+        self.arguments.is_none() && self.grant.is_none()
+    }
+}
+
+/// Whose card it is, also when it has its last word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CardOwner {
+    /// The tenant.
+    pub tenant: TenantId,
+    /// The topic that asked.
+    pub topic: TopicId,
 }
 
 /// The state of a card. All but `Pending` are final.
@@ -134,9 +198,9 @@ pub struct Settlement {
 pub enum DecideAnswer {
     /// This decision is the card's last word, and it is durable.
     Applied,
-    /// The card already has the same verdict.
+    /// The card already has the same verdict, arguments and scope.
     Already(Settlement),
-    /// The card already has the other verdict.
+    /// The card already has another verdict, other arguments or another scope.
     Conflict(Settlement),
     /// Nobody decided in time.
     Expired(Settlement),
@@ -161,7 +225,35 @@ pub enum ApprovalCommand {
         /// The card.
         approval: ApprovalId,
         /// The decision.
-        decision: Decision,
+        decision: Box<Decision>,
+        /// Fingerprints of what the card's server offers now; a grant of a whole server covers these.
+        present: Vec<Digest>,
+    },
+    /// Asks whose card this is; changes nothing.
+    Find {
+        /// The card.
+        approval: ApprovalId,
+    },
+    /// Somebody who may not decide about the card tried to.
+    Foreign {
+        /// The card.
+        approval: ApprovalId,
+        /// Who.
+        by: String,
+    },
+    /// Somebody takes a grant back.
+    Revoke {
+        /// The grant.
+        grant: GrantId,
+        /// Who.
+        by: String,
+        /// For which tenant; another tenant's grant is unknown to it. `None` is the embedder itself.
+        tenant: Option<TenantId>,
+    },
+    /// What these grants were given for has changed.
+    Void {
+        /// The grants.
+        grants: Vec<GrantId>,
     },
     /// A topic no longer wants these cards.
     Withdraw {
@@ -236,6 +328,64 @@ pub enum ApprovalEvent {
         /// When.
         at: Timestamp,
     },
+    /// As `Decided`, with other arguments or beside a grant.
+    DecidedWith {
+        /// The card.
+        approval: ApprovalId,
+        /// Approved or denied.
+        verdict: Verdict,
+        /// By whom.
+        by: String,
+        /// Why.
+        reason: Option<String>,
+        /// The digest of the card that was decided.
+        digest: Digest,
+        /// The arguments that replace the card's.
+        arguments: Option<JsonText>,
+        /// The digest of the [terms](Decision::terms).
+        terms: Digest,
+        /// When.
+        at: Timestamp,
+    },
+    /// Somebody who may not decide about the card tried to.
+    ForeignDecider {
+        /// The card.
+        approval: ApprovalId,
+        /// Who.
+        by: String,
+        /// When.
+        at: Timestamp,
+    },
+    /// A standing approval was given.
+    Granted {
+        /// The grant.
+        grant: Grant,
+    },
+    /// A standing approval is over.
+    GrantEnded {
+        /// The grant.
+        grant: GrantId,
+        /// Why.
+        end: GrantEnd,
+        /// When.
+        at: Timestamp,
+    },
+}
+
+impl ApprovalEvent {
+    /// `true` if it is about a grant and is kept with those.
+    pub fn is_about_grants(&self) -> bool {
+        match self {
+            Self::Granted { .. } | Self::GrantEnded { .. } => true,
+            Self::Opened { .. }
+            | Self::Decided { .. }
+            | Self::Expired { .. }
+            | Self::Withdrawn { .. }
+            | Self::Paid { .. }
+            | Self::DecidedWith { .. }
+            | Self::ForeignDecider { .. } => false,
+        }
+    }
 }
 
 /// What the ledger wants done, once its events are durable.
@@ -261,6 +411,10 @@ pub enum ApprovalAnswer {
     Settled(Settlement),
     /// The answer to a decision.
     Decide(DecideAnswer),
+    /// Whose card it is; `None` if there is no such card.
+    Found(Option<CardOwner>),
+    /// The answer to a revocation.
+    Revoke(RevokeAnswer),
     /// Done; nothing to say.
     Noted,
 }
@@ -280,4 +434,38 @@ pub enum ApprovalRejection {
     /// The card is named for another call than it shows.
     #[error("the card's name does not belong to its topic and call")]
     ForeignName,
+    /// A grant was asked for that cannot be given; nothing was decided.
+    #[error("the decision was not taken: {0}")]
+    Grant(GrantFault),
+}
+
+/// Why a grant cannot be given.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GrantFault {
+    /// A denial grants nothing.
+    #[error("a denial grants nothing: leave the scope out")]
+    OfDenial,
+    /// The tool belongs to no server.
+    #[error("the tool belongs to no server: grant the tool")]
+    NoServer,
+    /// It would be over before it begins.
+    #[error("the grant would be over before it begins: name a later time")]
+    Over,
+    /// A rule can hold for no arguments.
+    #[error("the rule about `{pointer}` can hold for no arguments: {reason}")]
+    Rule {
+        /// Where in the arguments.
+        pointer: String,
+        /// In plain words.
+        reason: &'static str,
+    },
+    /// There is no room.
+    #[error("{what}, the limit is {limit}: revoke some, or grant less")]
+    TooMany {
+        /// What there is too much of.
+        what: &'static str,
+        /// The bound.
+        limit: usize,
+    },
 }

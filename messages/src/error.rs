@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::connection::ConnectionRejection;
-use crate::id::{ApprovalId, IdError, ServerId, TopicId};
+use crate::id::{ApprovalId, GrantId, IdError, ServerId, TopicId};
 use crate::registry::RegistryError;
 use crate::topic::command::TopicRejection;
 
@@ -271,6 +271,14 @@ pub enum DecideError {
         /// What was given.
         text: String,
     },
+    /// The decision asks for what cannot be; nothing was decided.
+    #[error("the decision on {approval} was refused: {reason}")]
+    Refused {
+        /// The card.
+        approval: ApprovalId,
+        /// In plain words, with what to do.
+        reason: String,
+    },
     /// The ledger could not be asked.
     #[error("no answer about the decision on {approval}")]
     Ask {
@@ -279,6 +287,16 @@ pub enum DecideError {
         /// Why.
         source: AskError,
     },
+}
+
+/// Why a grant was not taken back.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no answer about the grant {grant}")]
+pub struct RevokeError {
+    /// The grant.
+    pub grant: GrantId,
+    /// Why.
+    pub source: AskError,
 }
 
 /// Why a server was not reached, or not changed.

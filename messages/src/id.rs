@@ -219,3 +219,32 @@ impl fmt::Debug for ApprovalId {
         self.0.fmt(f)
     }
 }
+
+/// One grant, named by the digest of the card whose decision gave it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct GrantId(pub Digest);
+
+impl GrantId {
+    /// The grant of one card: always the same, and one at most.
+    pub fn of(approval: ApprovalId) -> Self {
+        Self(Digest::of_parts("pilothouse/grant/1", &[&approval.0.0]))
+    }
+
+    /// Reads the 64 hex digits that [`fmt::Display`] writes.
+    pub fn parse(text: &str) -> Option<Self> {
+        Digest::parse(text).map(Self)
+    }
+}
+
+impl fmt::Display for GrantId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for GrantId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

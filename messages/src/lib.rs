@@ -10,6 +10,7 @@ pub mod deferral;
 pub mod digest;
 pub mod endpoint;
 pub mod error;
+pub mod grant;
 pub mod id;
 pub mod json;
 pub mod limits;

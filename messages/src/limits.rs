@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::topic::config::PermissionMode;
+
 /// The bounds of a runtime. Each queue, wait and buffer ends at one of these.
 ///
 /// ```
@@ -66,6 +68,14 @@ pub struct Limits {
     pub approval: Duration,
     /// Cards open in one topic (64).
     pub cards_per_topic: usize,
+    /// Grants that hold in the whole runtime (10 000).
+    pub grants: usize,
+    /// Rules about arguments in one grant (16).
+    pub grant_rules: usize,
+    /// How long a classifier may take over one call (10 s); one that takes longer has a person asked.
+    pub classifier: Duration,
+    /// The loosest mode that a topic may choose (bypass).
+    pub max_mode: PermissionMode,
     /// How often an unpaid decision is told again (30 s).
     pub debt_retry: Duration,
     /// The longest silence of a model while it runs (2 min).
@@ -119,6 +129,7 @@ impl Limits {
             &mut self.listing,
             &mut self.list_changed_debounce,
             &mut self.approval,
+            &mut self.classifier,
             &mut self.debt_retry,
             &mut self.model_idle,
             &mut self.model_step,
@@ -169,6 +180,10 @@ impl Default for Limits {
             queued_bytes: 64 << 10,
             approval: Duration::from_secs(24 * 60 * 60),
             cards_per_topic: 64,
+            grants: 10_000,
+            grant_rules: 16,
+            classifier: Duration::from_secs(10),
+            max_mode: PermissionMode::Bypass,
             debt_retry: Duration::from_secs(30),
             model_idle: Duration::from_secs(120),
             model_step: Duration::from_secs(30 * 60),

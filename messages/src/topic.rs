@@ -7,10 +7,10 @@ pub mod update;
 pub mod view;
 
 pub use command::{
-    CallPlan, CardNews, Directive, ModelReply, PlannedCall, Recovery, RequestedCall, Resolution,
-    ResolvedTool, TopicAnswer, TopicCommand, TopicRejection,
+    CallPlan, CardNews, Classified, Directive, Findings, ModelReply, PlannedCall, Recovery, RequestedCall,
+    Resolution, ResolvedTool, TopicAnswer, TopicCommand, TopicRejection,
 };
-pub use config::{ConfigPatch, PermissionMode, TopicConfig};
+pub use config::{ConfigPatch, Headless, PermissionMode, TopicConfig};
 pub use event::{HoldReason, RunBasis, StopReason, TopicEvent};
 pub use update::{TopicEventOut, TopicUpdate};
 pub use view::{CallState, CallView, MessageView, Receipt, StepView, TopicStatus, TopicView, TurnView};

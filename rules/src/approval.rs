@@ -10,28 +10,39 @@
 //! All states but `Pending` are final. Illegal, and without effect: a second decision, a withdrawal of another
 //! topic's card, a payment by another topic, and any step of a card that has its last word.
 //! A settled card keeps its last word and loses its arguments.
+//!
+//! An approval may also give a grant, in the same batch; a grant ends when it is revoked, its time or turn is over, or
+//! what it was given for has changed. One that has ended never comes back.
 
+mod grants;
 mod pending;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use pilothouse_messages::approval::{
-    ApprovalAnswer, ApprovalCommand, ApprovalDirective, ApprovalEvent, ApprovalRejection, Card, CardState,
-    DecideAnswer, Decision as Said, Settlement, Verdict,
+    ApprovalAnswer, ApprovalCommand, ApprovalDirective, ApprovalEvent, ApprovalRejection, Card, CardOwner,
+    CardState, DecideAnswer, Decision as Said, Settlement, Verdict,
 };
-use pilothouse_messages::id::{ApprovalId, TopicId};
+use pilothouse_messages::digest::Digest;
+use pilothouse_messages::grant::Grant;
+use pilothouse_messages::id::{ApprovalId, TenantId, TopicId};
+use pilothouse_messages::json::JsonText;
 use pilothouse_messages::limits::Limits;
 use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::topic::command::{CardNews, Payment};
 
 use crate::cut::{NAME_BYTES, cut};
+use crate::grant::{GrantBook, given};
 use crate::{Decider, Decision};
 use pending::Pending;
 
 type Outcome = Decision<ApprovalEvent, ApprovalDirective, ApprovalAnswer>;
 
-/// Every card and its last word.
+/// How many deciders that may not decide are kept for one card; further ones are still refused.
+const FOREIGN_MAX: u32 = 16;
+
+/// Every card and its last word, and the grants that hold.
 ///
 /// The type cannot be cloned: one holder decides, everybody else sees what the holder publishes.
 #[derive(Debug, PartialEq, Eq)]
@@ -43,13 +54,20 @@ pub struct Ledger {
     settled: BTreeMap<ApprovalId, Settled>,
     /// News that a topic has not recorded yet; every name is also in `settled`.
     debts: BTreeMap<ApprovalId, Debt>,
+    /// The grants that hold.
+    grants: GrantBook,
+    /// How many tried to decide who may not; by card.
+    foreign: BTreeMap<ApprovalId, u32>,
 }
 
 /// What is kept of a card that has its last word.
 #[derive(Debug, PartialEq, Eq)]
 struct Settled {
+    tenant: TenantId,
     topic: TopicId,
     settlement: Settlement,
+    /// The decision's terms, where it was more than yes or no.
+    terms: Option<Digest>,
 }
 
 /// What a topic is owed.
@@ -62,7 +80,14 @@ struct Debt {
 impl Ledger {
     /// A ledger without cards.
     pub fn new(limits: Arc<Limits>) -> Self {
-        Self { limits, pending: Pending::default(), settled: BTreeMap::new(), debts: BTreeMap::new() }
+        Self {
+            limits,
+            pending: Pending::default(),
+            settled: BTreeMap::new(),
+            debts: BTreeMap::new(),
+            grants: GrantBook::default(),
+            foreign: BTreeMap::new(),
+        }
     }
 
     /// The cards that wait for a person, ordered by topic and call.
@@ -102,31 +127,83 @@ impl Ledger {
         if open < limit { Ok(()) } else { Err(ApprovalRejection::TooManyCards { open, limit }) }
     }
 
-    fn settle(&self, now: Timestamp, approval: ApprovalId, said: &Said) -> Outcome {
-        if let Some(settled) = self.settled.get(&approval) {
-            return Decision::answer(ApprovalAnswer::Decide(too_late(&settled.settlement, said.verdict)));
+    fn settle(
+        &self,
+        now: Timestamp,
+        approval: ApprovalId,
+        said: &Said,
+        present: &[Digest],
+    ) -> Result<Outcome, ApprovalRejection> {
+        let answer = |answer| Ok(Decision::answer(ApprovalAnswer::Decide(answer)));
+        if said.tenant.is_some() && self.owner(approval).map(|owner| owner.tenant) != said.tenant {
+            return Ok(self.foreign(now, approval, &said.by));
         }
-        let Some(card) = self.pending.get(approval) else {
-            return Decision::answer(ApprovalAnswer::Decide(DecideAnswer::Unknown));
-        };
+        if let Some(settled) = self.settled.get(&approval) {
+            return answer(too_late(settled, said));
+        }
+        let Some(card) = self.pending.get(approval) else { return answer(DecideAnswer::Unknown) };
         if card.expires_at <= now {
             let settlement = Settlement { state: CardState::Expired, by: None, at: now };
             let answer = ApprovalAnswer::Decide(DecideAnswer::Expired(settlement));
             let (event, directive) = expiry(now, card);
-            return Decision { answer, events: vec![event], directives: vec![directive] };
+            return Ok(Decision { answer, events: vec![event], directives: vec![directive] });
         }
         let digest = card.digest();
         if said.digest.is_some_and(|shown| shown != digest) {
-            return Decision::answer(ApprovalAnswer::Decide(DecideAnswer::Changed { digest }));
+            return answer(DecideAnswer::Changed { digest });
         }
-        let by = cut(&said.by, NAME_BYTES).to_owned();
-        let reason = said.reason.as_deref().map(|reason| self.kept(reason));
-        let verdict = said.verdict;
-        let news = CardNews::Decided { verdict, by: by.clone(), reason: reason.clone() };
-        let event = ApprovalEvent::Decided { approval, verdict, by, reason, digest, at: now };
+        let grant = given(card, said, present, now, &self.limits).map_err(ApprovalRejection::Grant)?;
+        let events = self.decided(now, card, said, grant)?;
+        let news = news_of(said.verdict, &self.by(said), self.reason(said).as_ref(), said.arguments.as_ref());
         let directive = ApprovalDirective::TellTopic { topic: card.topic.clone(), approval, news };
         let answer = ApprovalAnswer::Decide(DecideAnswer::Applied);
-        Decision { answer, events: vec![event], directives: vec![directive] }
+        Ok(Decision { answer, events, directives: vec![directive] })
+    }
+
+    fn decided(
+        &self,
+        at: Timestamp,
+        card: &Card,
+        said: &Said,
+        grant: Option<Grant>,
+    ) -> Result<Vec<ApprovalEvent>, ApprovalRejection> {
+        let (approval, digest, verdict) = (card.approval, card.digest(), said.verdict);
+        let (by, reason) = (self.by(said), self.reason(said));
+        if said.is_plain() {
+            return Ok(vec![ApprovalEvent::Decided { approval, verdict, by, reason, digest, at }]);
+        }
+        let (arguments, terms) = (said.arguments.clone(), said.terms());
+        let mut events =
+            vec![ApprovalEvent::DecidedWith { approval, verdict, by, reason, digest, arguments, terms, at }];
+        if let Some(grant) = grant {
+            events.extend(self.granted(grant).map_err(ApprovalRejection::Grant)?);
+        }
+        Ok(events)
+    }
+
+    /// Whose card it is.
+    fn owner(&self, approval: ApprovalId) -> Option<CardOwner> {
+        let of =
+            |tenant: &TenantId, topic: &TopicId| CardOwner { tenant: tenant.clone(), topic: topic.clone() };
+        let pending = self.pending.get(approval).map(|card| of(&card.tenant, &card.topic));
+        pending.or_else(|| self.settled.get(&approval).map(|settled| of(&settled.tenant, &settled.topic)))
+    }
+
+    /// Somebody who may not decide learns nothing; the card keeps who it was.
+    fn foreign(&self, at: Timestamp, approval: ApprovalId, by: &str) -> Outcome {
+        let seen = self.foreign.get(&approval).copied().unwrap_or_default();
+        let kept = self.owner(approval).is_some() && seen < FOREIGN_MAX;
+        let by = cut(by, NAME_BYTES).to_owned();
+        let events = kept.then_some(ApprovalEvent::ForeignDecider { approval, by, at }).into_iter().collect();
+        Decision { events, ..Decision::answer(ApprovalAnswer::Decide(DecideAnswer::Unknown)) }
+    }
+
+    fn by(&self, said: &Said) -> String {
+        cut(&said.by, NAME_BYTES).to_owned()
+    }
+
+    fn reason(&self, said: &Said) -> Option<String> {
+        said.reason.as_deref().map(|reason| self.kept(reason))
     }
 
     fn kept(&self, reason: &str) -> String {
@@ -156,6 +233,7 @@ impl Ledger {
     fn tick(&self, now: Timestamp) -> Outcome {
         let (events, news): (Vec<_>, Vec<_>) = self.pending.due(now).map(|card| expiry(now, card)).unzip();
         let directives = self.resume().into_iter().chain(news).collect();
+        let events = events.into_iter().chain(self.grants_over(now)).collect();
         Decision { answer: ApprovalAnswer::Noted, events, directives }
     }
 
@@ -166,11 +244,28 @@ impl Ledger {
         by: Option<String>,
         at: Timestamp,
     ) -> Option<TopicId> {
-        let topic = self.pending.remove(approval)?.topic.clone();
+        let card = self.pending.remove(approval)?;
+        let (tenant, topic) = (card.tenant.clone(), card.topic.clone());
         let settlement = Settlement { state, by, at };
-        self.settled.insert(approval, Settled { topic: topic.clone(), settlement });
+        self.settled.insert(approval, Settled { tenant, topic: topic.clone(), settlement, terms: None });
         Some(topic)
     }
+
+    fn take_verdict(&mut self, approval: ApprovalId, by: &str, at: Timestamp, news: CardNews) {
+        let state = match &news {
+            CardNews::Decided { verdict: Verdict::Allow, .. } => CardState::Approved,
+            CardNews::Decided { verdict: Verdict::Deny, .. } => CardState::Denied,
+            CardNews::Opened(_) | CardNews::Waits | CardNews::Refused(_) | CardNews::Expired => return,
+        };
+        if let Some(topic) = self.take_word(approval, state, Some(by.to_owned()), at) {
+            self.debts.insert(approval, Debt { topic, news });
+        }
+    }
+}
+
+fn news_of(verdict: Verdict, by: &str, reason: Option<&String>, arguments: Option<&JsonText>) -> CardNews {
+    let (by, reason, arguments) = (by.to_owned(), reason.cloned(), arguments.cloned());
+    CardNews::Decided { verdict, by, reason, arguments }
 }
 
 impl Debt {
@@ -180,9 +275,13 @@ impl Debt {
 }
 
 /// What a decision about a card with a last word is answered.
-fn too_late(settlement: &Settlement, verdict: Verdict) -> DecideAnswer {
-    let settlement = settlement.clone();
-    match (settlement.state, verdict) {
+fn too_late(settled: &Settled, said: &Said) -> DecideAnswer {
+    let settlement = settled.settlement.clone();
+    let same = settled.terms == (!said.is_plain()).then(|| said.terms());
+    match (settlement.state, said.verdict) {
+        (CardState::Approved | CardState::Denied, Verdict::Allow | Verdict::Deny) if !same => {
+            DecideAnswer::Conflict(settlement)
+        }
         (CardState::Approved, Verdict::Allow) | (CardState::Denied, Verdict::Deny) => {
             DecideAnswer::Already(settlement)
         }
@@ -215,7 +314,17 @@ impl Decider for Ledger {
     fn decide(&self, now: Timestamp, command: &ApprovalCommand) -> Result<Outcome, ApprovalRejection> {
         match command {
             ApprovalCommand::Open(card) => self.open(now, card),
-            ApprovalCommand::Decide { approval, decision } => Ok(self.settle(now, *approval, decision)),
+            ApprovalCommand::Decide { approval, decision, present } => {
+                self.settle(now, *approval, decision, present)
+            }
+            ApprovalCommand::Find { approval } => {
+                Ok(Decision::answer(ApprovalAnswer::Found(self.owner(*approval))))
+            }
+            ApprovalCommand::Foreign { approval, by } => Ok(self.foreign(now, *approval, by)),
+            ApprovalCommand::Revoke { grant, by, tenant } => {
+                Ok(self.revoke(now, *grant, by, tenant.as_ref()))
+            }
+            ApprovalCommand::Void { grants } => Ok(self.void(now, grants)),
             ApprovalCommand::Withdraw { topic, approvals, reason } => {
                 Ok(self.withdraw(now, topic, approvals, reason))
             }
@@ -234,16 +343,20 @@ impl Decider for Ledger {
                 }
             }
             ApprovalEvent::Decided { approval, verdict, by, reason, digest: _, at } => {
-                let state = match verdict {
-                    Verdict::Allow => CardState::Approved,
-                    Verdict::Deny => CardState::Denied,
-                };
-                if let Some(topic) = self.take_word(*approval, state, Some(by.clone()), *at) {
-                    let news =
-                        CardNews::Decided { verdict: *verdict, by: by.clone(), reason: reason.clone() };
-                    self.debts.insert(*approval, Debt { topic, news });
+                self.take_verdict(*approval, by, *at, news_of(*verdict, by, reason.as_ref(), None));
+            }
+            ApprovalEvent::DecidedWith { approval, verdict, by, reason, digest: _, arguments, terms, at } => {
+                let news = news_of(*verdict, by, reason.as_ref(), arguments.as_ref());
+                self.take_verdict(*approval, by, *at, news);
+                if let Some(settled) = self.settled.get_mut(approval) {
+                    settled.terms = Some(*terms);
                 }
             }
+            ApprovalEvent::ForeignDecider { approval, by: _, at: _ } => {
+                *self.foreign.entry(*approval).or_default() += 1;
+            }
+            ApprovalEvent::Granted { grant } => self.grants.insert(Arc::new(grant.clone())),
+            ApprovalEvent::GrantEnded { grant, end: _, at: _ } => drop(self.grants.remove(*grant)),
             ApprovalEvent::Expired { approval, at } => {
                 if let Some(topic) = self.take_word(*approval, CardState::Expired, None, *at) {
                     self.debts.insert(*approval, Debt { topic, news: CardNews::Expired });
@@ -259,7 +372,7 @@ impl Decider for Ledger {
     }
 
     fn next_deadline(&self) -> Option<Timestamp> {
-        self.pending.next_deadline()
+        self.pending.next_deadline().into_iter().chain(self.grants.next_end()).min()
     }
 
     fn resume(&self) -> Vec<ApprovalDirective> {

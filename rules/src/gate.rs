@@ -1,21 +1,34 @@
-//! Decides whether a call may run, or a person is asked first.
+//! Decides whether a call may run, a person is asked first, or it is denied.
 //!
 //! ```text
-//! always asks? ──yes──▶ Ask
+//! a deny list or guard says no? ──yes──▶ Deny
 //!      │ no
 //!      ▼
-//! effect × mode ──────▶ Run | Ask
+//! always asks, or a guard asks? ──yes──▶ Ask
+//!      │ no
+//!      ▼
+//! a grant covers it? ────────────yes──▶ Run          (not in a mode that denies the effect)
+//!      │ no
+//!      ▼
+//! effect × mode ───────────────────────▶ Run | Ask | Deny | what the classifier said
 //! ```
 //!
-//! | effect | Default |
-//! |---|---|
-//! | Reads | run |
-//! | Edits, Executes, OpenWorld, Unknown | ask |
+//! | effect | Default | AcceptEdits | Plan | Auto | Bypass |
+//! |---|---|---|---|---|---|
+//! | Reads | run | run | run | run | run |
+//! | Edits | ask | run | deny | classifier | run |
+//! | Executes, OpenWorld, Unknown | ask | ask | deny | classifier | run |
 //!
-//! It is asked at call time, about the tool as it stands then.
+//! It is asked at call time, about the tool as it stands then. Of several modes that count together (the turn's, the
+//! topic's newest, the runtime's loosest) the strictest word about the effect counts. A mode that denies is a deny
+//! from a layer, so a grant does not lift it.
 
+use jsonschema::Draft;
+use pilothouse_messages::json::JsonText;
 use pilothouse_messages::tool::Effect;
-use pilothouse_messages::topic::{PermissionMode, ResolvedTool, RunBasis};
+use pilothouse_messages::topic::{
+    Classified, Findings, Headless, PermissionMode, ResolvedTool, RunBasis, TopicConfig,
+};
 
 /// What a call needs before it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,27 +37,151 @@ pub enum Need {
     Run(RunBasis),
     /// A person; why, in plain words for the card.
     Ask(String),
+    /// Nothing helps: it does not run; why, in plain words for the model.
+    Deny(String),
 }
 
-/// What one call of this tool needs in this mode. A tool that always asks asks in every mode, whatever its effect.
-pub fn need(tool: &ResolvedTool, mode: PermissionMode) -> Need {
+/// What a mode says about an effect, the strictest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Word {
+    /// It does not run.
+    Deny,
+    /// A person is asked.
+    Ask,
+    /// The classifier is asked.
+    Classify,
+    /// It runs.
+    Run,
+}
+
+/// The modes that count together about one call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Modes {
+    /// The one that the turn started with.
+    pub turn: PermissionMode,
+    /// The topic's newest: what is stricter about it counts at once.
+    pub newest: PermissionMode,
+    /// The loosest that the runtime allows.
+    pub max: PermissionMode,
+}
+
+impl Modes {
+    /// One mode, within the loosest that the runtime allows.
+    pub fn of(mode: PermissionMode, max: PermissionMode) -> Self {
+        Self { turn: mode, newest: mode, max }
+    }
+
+    /// The strictest word, and whose it is.
+    pub fn word(self, effect: Effect) -> (Word, PermissionMode) {
+        let said = [self.turn, self.newest, self.max].map(|mode| (word(mode, effect), mode));
+        said.into_iter().min_by_key(|(word, _)| *word).unwrap_or((Word::Ask, PermissionMode::Default))
+    }
+}
+
+/// The table above.
+pub fn word(mode: PermissionMode, effect: Effect) -> Word {
+    match (mode, effect) {
+        (_, Effect::Reads)
+        | (PermissionMode::Bypass, Effect::Edits | Effect::Executes | Effect::OpenWorld | Effect::Unknown)
+        | (PermissionMode::AcceptEdits, Effect::Edits) => Word::Run,
+        (PermissionMode::Auto, Effect::Edits | Effect::Executes | Effect::OpenWorld | Effect::Unknown) => {
+            Word::Classify
+        }
+        (PermissionMode::Default, Effect::Edits | Effect::Executes | Effect::OpenWorld | Effect::Unknown)
+        | (PermissionMode::AcceptEdits, Effect::Executes | Effect::OpenWorld | Effect::Unknown) => Word::Ask,
+        (PermissionMode::Plan, Effect::Edits | Effect::Executes | Effect::OpenWorld | Effect::Unknown) => {
+            Word::Deny
+        }
+    }
+}
+
+/// Whether a mode lets nothing run that the other would not.
+pub fn is_within(mode: PermissionMode, max: PermissionMode) -> bool {
+    let effects = [Effect::Reads, Effect::Edits, Effect::Executes, Effect::OpenWorld, Effect::Unknown];
+    effects.into_iter().all(|effect| word(mode, effect) <= word(max, effect))
+}
+
+/// What one call of this tool needs. A classifier that was not heard has a person asked.
+pub fn need(tool: &ResolvedTool, findings: &Findings, modes: Modes) -> Need {
+    let (word, mode) = modes.word(tool.effect);
+    if let Some(reason) = &findings.denied {
+        return Need::Deny(reason.clone());
+    }
+    if word == Word::Deny {
+        return Need::Deny(format!("{}, and the mode \"{}\" only reads", of_effect(tool.effect), name(mode)));
+    }
     if tool.force_prompt {
         return Need::Ask("this tool always asks before it runs".to_owned());
     }
-    match mode {
-        PermissionMode::Default => by_default(tool.effect),
+    if let Some(reason) = &findings.asked {
+        return Need::Ask(reason.clone());
+    }
+    if let Some(grant) = findings.grant {
+        return Need::Run(RunBasis::Grant { grant });
+    }
+    match (word, &findings.classified) {
+        (Word::Run, _) => Need::Run(RunBasis::Mode),
+        (Word::Classify, Some(Classified::Run)) => Need::Run(RunBasis::Classified),
+        (Word::Classify, Some(Classified::Deny(reason))) => Need::Deny(reason.clone()),
+        (Word::Classify, Some(Classified::Ask(reason))) => Need::Ask(reason.clone()),
+        (Word::Deny | Word::Ask | Word::Classify, _) => Need::Ask(of_effect(tool.effect).to_owned()),
     }
 }
 
-fn by_default(effect: Effect) -> Need {
-    let reason = match effect {
-        Effect::Reads => return Need::Run(RunBasis::Mode),
+/// The same for a topic: where nobody is there to be asked, asking is denying.
+pub fn need_in(tool: &ResolvedTool, findings: &Findings, modes: Modes, headless: Headless) -> Need {
+    match (need(tool, findings, modes), headless) {
+        (Need::Ask(reason), Headless::Deny) => {
+            Need::Deny(format!("{reason}, and nobody is there to be asked"))
+        }
+        (need @ (Need::Run(_) | Need::Ask(_) | Need::Deny(_)), Headless::Park | Headless::Deny) => need,
+    }
+}
+
+/// The stricter of the turn's and the topic's newest word about calls that need a person.
+pub fn headless(turn: &TopicConfig, newest: &TopicConfig) -> Headless {
+    match (turn.headless, newest.headless) {
+        (Headless::Park, Headless::Park) => Headless::Park,
+        (Headless::Deny, Headless::Park | Headless::Deny) | (Headless::Park, Headless::Deny) => {
+            Headless::Deny
+        }
+    }
+}
+
+/// What is wrong with arguments that a person wrote, if anything is: they are a JSON object that fits the tool's schema
+/// (JSON Schema, draft 2020-12 unless it names another). A schema that cannot be read fits nothing.
+pub fn arguments_fault(schema: &JsonText, arguments: &JsonText) -> Option<String> {
+    let arguments = arguments.value();
+    if !arguments.is_object() {
+        return Some("the arguments must be a JSON object".to_owned());
+    }
+    let validator = match jsonschema::options().with_draft(Draft::Draft202012).build(&schema.value()) {
+        Ok(validator) => validator,
+        Err(_unreadable) => return Some("the tool's schema cannot be read".to_owned()),
+    };
+    let fault = validator.validate(&arguments).err()?;
+    let (path, words) = (fault.instance_path().to_string(), fault.masked().to_string());
+    Some(if path.is_empty() { words } else { format!("{words} at {path}") })
+}
+
+fn of_effect(effect: Effect) -> &'static str {
+    match effect {
+        Effect::Reads => "this tool reads",
         Effect::Edits => "this tool changes things",
         Effect::Executes => "this tool runs programs",
         Effect::OpenWorld => "this tool talks to the outside world",
         Effect::Unknown => "nobody has said what this tool may do",
-    };
-    Need::Ask(reason.to_owned())
+    }
+}
+
+fn name(mode: PermissionMode) -> &'static str {
+    match mode {
+        PermissionMode::Default => "default",
+        PermissionMode::AcceptEdits => "acceptEdits",
+        PermissionMode::Plan => "plan",
+        PermissionMode::Auto => "auto",
+        PermissionMode::Bypass => "bypass",
+    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ mod cut;
 mod decider;
 pub mod deferral;
 pub mod gate;
+pub mod grant;
 pub mod listing;
 pub mod meta;
 pub mod name;

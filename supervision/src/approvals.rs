@@ -1,23 +1,157 @@
-//! Decisions, on their way to the ledger.
+//! Decisions and revocations, on their way to the ledger.
 
 use pilothouse_actors::approval::ApprovalMsg;
+use pilothouse_actors::gate;
 use pilothouse_actors::wiring::Wiring;
-use pilothouse_messages::approval::{ApprovalAnswer, ApprovalCommand, DecideAnswer, Decision};
-use pilothouse_messages::error::DecideError;
-use pilothouse_messages::id::ApprovalId;
+use pilothouse_adapters::gate::{Decider, Subject};
+use pilothouse_messages::approval::{
+    ApprovalAnswer, ApprovalCommand, ApprovalRejection, Card, CardOwner, DecideAnswer, Decision, Verdict,
+};
+use pilothouse_messages::digest::Digest;
+use pilothouse_messages::error::{AskError, DecideError, RevokeError};
+use pilothouse_messages::grant::RevokeAnswer;
+use pilothouse_messages::id::{ApprovalId, GrantId, TenantId};
+use pilothouse_messages::json::JsonText;
+use pilothouse_messages::registry::Entry;
+use pilothouse_messages::tool::ToolSource;
+use pilothouse_messages::topic::ResolvedTool;
+use pilothouse_rules::gate::arguments_fault;
 
 pub(crate) async fn decide(
     wiring: &Wiring,
     approval: ApprovalId,
     decision: Decision,
 ) -> Result<DecideAnswer, DecideError> {
-    let command = ApprovalCommand::Decide { approval, decision };
-    let asked = wiring.approval.slot.ask(|reply| ApprovalMsg::Command { command, reply: Some(reply) }).await;
-    match asked.map_err(|source| DecideError::Ask { approval, source })? {
-        Ok(ApprovalAnswer::Decide(answer)) => Ok(answer),
-        // The ledger answers a decision with nothing else and rejects none; a card that it cannot speak about is none.
-        Ok(ApprovalAnswer::Opened | ApprovalAnswer::Settled(_) | ApprovalAnswer::Noted) | Err(_) => {
-            Ok(DecideAnswer::Unknown)
+    let card = wiring.approval.open.card(approval);
+    if wiring.layers.decide.is_some() {
+        let decider = Decider { by: &decision.by, tenant: decision.tenant.as_ref() };
+        let Some(owner) = owner(wiring, approval, card.as_deref()).await? else {
+            return Ok(DecideAnswer::Unknown);
+        };
+        if !gate::may_decide(wiring, &owner, decider) {
+            let command = ApprovalCommand::Foreign { approval, by: decision.by };
+            // What it says, that the card keeps who it was, is not for a foreign decider to know.
+            drop(ask(wiring, approval, command).await?);
+            return Ok(DecideAnswer::Unknown);
         }
     }
+    if let (Some(card), Some(arguments)) = (&card, &decision.arguments)
+        && decision.verdict == Verdict::Allow
+        && decision.tenant.as_ref().is_none_or(|tenant| *tenant == card.tenant)
+        && let Some(reason) = edit_fault(wiring, card, arguments)
+    {
+        return Err(DecideError::Refused { approval, reason });
+    }
+    let present = card.as_deref().map(|card| present(wiring, card)).unwrap_or_default();
+    let command = ApprovalCommand::Decide { approval, decision: Box::new(decision), present };
+    match ask(wiring, approval, command).await? {
+        Ok(ApprovalAnswer::Decide(answer)) => Ok(answer),
+        Err(rejection) => Err(DecideError::Refused { approval, reason: rejection.to_string() }),
+        // The ledger answers a decision with nothing else; a card that it cannot speak about is none.
+        Ok(
+            ApprovalAnswer::Opened
+            | ApprovalAnswer::Settled(_)
+            | ApprovalAnswer::Found(_)
+            | ApprovalAnswer::Revoke(_)
+            | ApprovalAnswer::Noted,
+        ) => Ok(DecideAnswer::Unknown),
+    }
+}
+
+pub(crate) async fn revoke(
+    wiring: &Wiring,
+    grant: GrantId,
+    by: String,
+    tenant: Option<TenantId>,
+) -> Result<RevokeAnswer, RevokeError> {
+    let command = ApprovalCommand::Revoke { grant, by, tenant };
+    let asked = wiring.approval.slot.ask(|reply| ApprovalMsg::Command { command, reply: Some(reply) }).await;
+    match asked.map_err(|source| RevokeError { grant, source })? {
+        Ok(ApprovalAnswer::Revoke(answer)) => Ok(answer),
+        // The ledger answers a revocation with nothing else and rejects none.
+        Ok(
+            ApprovalAnswer::Opened
+            | ApprovalAnswer::Settled(_)
+            | ApprovalAnswer::Decide(_)
+            | ApprovalAnswer::Found(_)
+            | ApprovalAnswer::Noted,
+        )
+        | Err(_) => Ok(RevokeAnswer::Unknown),
+    }
+}
+
+async fn ask(
+    wiring: &Wiring,
+    approval: ApprovalId,
+    command: ApprovalCommand,
+) -> Result<Result<ApprovalAnswer, ApprovalRejection>, DecideError> {
+    let asked = wiring.approval.slot.ask(|reply| ApprovalMsg::Command { command, reply: Some(reply) }).await;
+    asked.map_err(|source: AskError| DecideError::Ask { approval, source })
+}
+
+/// Whose card it is; one that has its last word is known to the ledger only.
+async fn owner(
+    wiring: &Wiring,
+    approval: ApprovalId,
+    open: Option<&Card>,
+) -> Result<Option<CardOwner>, DecideError> {
+    if let Some(card) = open {
+        return Ok(Some(CardOwner { tenant: card.tenant.clone(), topic: card.topic.clone() }));
+    }
+    match ask(wiring, approval, ApprovalCommand::Find { approval }).await? {
+        Ok(ApprovalAnswer::Found(owner)) => Ok(owner),
+        // The ledger answers this with nothing else and rejects it never.
+        Ok(
+            ApprovalAnswer::Opened
+            | ApprovalAnswer::Settled(_)
+            | ApprovalAnswer::Decide(_)
+            | ApprovalAnswer::Revoke(_)
+            | ApprovalAnswer::Noted,
+        )
+        | Err(_) => Ok(None),
+    }
+}
+
+/// Why arguments that a person wrote are not taken, if they are not. They pass the tool's schema, deny rules and guards
+/// as if a model had written them. Always asking is answered: a person is there.
+fn edit_fault(wiring: &Wiring, card: &Card, arguments: &JsonText) -> Option<String> {
+    let limit = wiring.limits.reply_bytes;
+    if arguments.as_str().len() > limit {
+        return Some(format!("the arguments are longer than {limit} bytes"));
+    }
+    let table = wiring.registry.table.load();
+    let entries = table.entries();
+    let entry = entries.iter().find(|entry| entry.source == card.source);
+    let Some(entry) = entry.filter(|entry| is_as_shown(entry, card)) else {
+        return Some(
+            "the tool is not as it was when the card was made: deny it, and have it called again".into(),
+        );
+    };
+    if let Some(fault) = arguments_fault(&entry.definition.input_schema, arguments) {
+        return Some(format!("the arguments do not fit the tool: {fault}"));
+    }
+    let tool = ResolvedTool {
+        name: card.tool.clone(),
+        source: card.source.clone(),
+        label: card.label.clone(),
+        title: card.title.clone(),
+        effect: entry.effect,
+        force_prompt: entry.force_prompt,
+        fingerprint: card.fingerprint,
+        definition: card.definition,
+    };
+    let subject = Subject::new(card.tenant.clone(), Some(card.topic.clone()), tool, arguments.value());
+    gate::refusal(wiring, &subject)
+}
+
+fn is_as_shown(entry: &Entry, card: &Card) -> bool {
+    entry.fingerprint == card.fingerprint && entry.owner == card.definition
+}
+
+/// Fingerprints of what the card's server offers now, under the definition that the card shows.
+fn present(wiring: &Wiring, card: &Card) -> Vec<Digest> {
+    let ToolSource::Mcp { server, .. } = &card.source else { return Vec::new() };
+    let table = wiring.registry.table.load();
+    let theirs = table.entries().iter().filter(|entry| entry.source.server() == Some(server));
+    theirs.filter(|entry| entry.owner == card.definition).map(|entry| entry.fingerprint).collect()
 }

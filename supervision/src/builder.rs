@@ -10,11 +10,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pilothouse_actors::catalog::CatalogMsg;
+use pilothouse_actors::gate::Layers;
 use pilothouse_actors::registry::{RegistryMsg, builtins};
 use pilothouse_actors::topics::TopicsMsg;
 use pilothouse_actors::wiring::{Materials, Wiring};
 use pilothouse_adapters::asks::Asks;
 use pilothouse_adapters::clock::{Clock, SystemClock};
+use pilothouse_adapters::gate::{Classifier, DecidePolicy, DenyRule, Guard};
 use pilothouse_adapters::knowledge::{self, KnowledgeBase};
 use pilothouse_adapters::model::{Model, ModelResolver};
 use pilothouse_adapters::policy::{AllowAll, ServerPolicy};
@@ -26,6 +28,7 @@ use pilothouse_adapters::web::Web;
 use pilothouse_messages::error::{AskError, StartError, StoreError};
 use pilothouse_messages::id::{ServerId, TopicId};
 use pilothouse_messages::limits::Limits;
+use pilothouse_messages::topic::PermissionMode;
 use pilothouse_rules::registry::Registry;
 use ractor::Actor;
 use tokio::sync::watch;
@@ -52,6 +55,8 @@ pub struct Builder {
     clock: Option<Arc<dyn Clock>>,
     seed: u64,
     policy: Option<Arc<dyn ServerPolicy>>,
+    layers: Layers,
+    max_mode: Option<PermissionMode>,
 }
 
 #[derive(Default)]
@@ -141,6 +146,36 @@ impl Builder {
         self
     }
 
+    /// Allows topics no mode that lets more run than this one.
+    pub fn max_mode(mut self, mode: PermissionMode) -> Self {
+        self.max_mode = Some(mode);
+        self
+    }
+
+    /// Adds a rule about what never runs; several all count.
+    pub fn deny(mut self, rule: impl DenyRule) -> Self {
+        self.layers.deny.push(Arc::new(rule));
+        self
+    }
+
+    /// Adds a guard, which looks at the arguments of every call in every mode; several all count.
+    pub fn guard(mut self, guard: impl Guard) -> Self {
+        self.layers.guards.push(Arc::new(guard));
+        self
+    }
+
+    /// Says in the mode `Auto` whether a call runs. Without one a person is asked.
+    pub fn classifier(mut self, classifier: impl Classifier) -> Self {
+        self.layers.classifier = Some(Arc::new(classifier));
+        self
+    }
+
+    /// Says who may decide a card. Without one everybody may who does not speak for another tenant.
+    pub fn decide_policy(mut self, policy: impl DecidePolicy) -> Self {
+        self.layers.decide = Some(Arc::new(policy));
+        self
+    }
+
     /// Tells the time by this clock instead of the system's.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Some(Arc::new(clock));
@@ -169,7 +204,8 @@ impl Builder {
     /// Everything that is wrong, at once ([`StartError::Several`] if it is more than one thing); nothing was started.
     pub async fn start(self) -> Result<Runtime, StartError> {
         let tokio = tokio::runtime::Handle::try_current().map_err(|_none| StartError::NoTokio)?;
-        let limits = self.limits.clamped();
+        let mut limits = self.limits.clamped();
+        limits.max_mode = self.max_mode.unwrap_or(limits.max_mode);
         let mut wrong = Vec::new();
         let policy = self.policy.unwrap_or_else(|| Arc::new(AllowAll));
         let servers = checked_servers(self.servers, &limits, &policy, &mut wrong);
@@ -200,6 +236,7 @@ impl Builder {
             functions,
             table,
             asks: self.asks,
+            layers: self.layers,
             servers,
         }));
         let root = RootArgs { wiring: wiring.clone(), seed: self.seed };
@@ -211,7 +248,10 @@ impl Builder {
         if let Err((actor, error)) = read_back(&wiring).await {
             // What could not be read is left as it is.
             let _forced = runtime.shutdown().await;
-            return Err(StartError::Actor { actor: actor.to_owned(), reason: error.to_string() });
+            return Err(match error {
+                AskError::Store(error) | AskError::Unconfirmed(error) => StartError::Store(error),
+                error => StartError::Actor { actor: actor.to_owned(), reason: error.to_string() },
+            });
         }
         wiring.topics.slot.tasks().spawn(wake_open_topics(wiring.clone()));
         Ok(runtime)

@@ -1,12 +1,13 @@
 //! Calls outside any turn: the same gate, and nobody to ask.
 
 use pilothouse_actors::call::{self, CallOrder, WhenFull};
+use pilothouse_actors::gate::{self, Caller};
 use pilothouse_actors::wiring::Wiring;
 use pilothouse_messages::call::{CallOutcome, CallResult};
-use pilothouse_messages::id::TopicId;
+use pilothouse_messages::id::{TenantId, TopicId};
 use pilothouse_messages::json::JsonText;
-use pilothouse_messages::topic::{PermissionMode, Resolution};
-use pilothouse_rules::gate::{Need, need};
+use pilothouse_messages::topic::{PermissionMode, Resolution, RunBasis};
+use pilothouse_rules::gate::{Modes, Need, need};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -15,31 +16,38 @@ pub(crate) async fn call(
     wiring: &Wiring,
     resolution: Resolution,
     arguments: &Value,
-    topic: Option<TopicId>,
+    (tenant, topic): (TenantId, Option<TopicId>),
     mode: PermissionMode,
 ) -> CallResult {
     let tool = match resolution {
         Resolution::Tool(tool) => *tool,
         Resolution::Refused(words) => return CallResult::said(CallOutcome::Rejected, words),
     };
-    match need(&tool, mode) {
-        Need::Run(_) => {}
+    let text = JsonText::from(arguments);
+    let modes = Modes::of(mode, wiring.limits.max_mode);
+    let caller = Caller { tenant, topic: topic.clone(), turn: None };
+    let findings = gate::findings(wiring, &caller, &tool, &text, modes).await;
+    let grant = match need(&tool, &findings, modes) {
+        Need::Run(RunBasis::Grant { grant }) => Some(grant),
+        Need::Run(RunBasis::Mode | RunBasis::Classified | RunBasis::Approved { .. }) => None,
+        Need::Deny(reason) => return CallResult::said(CallOutcome::Denied, reason),
         Need::Ask(reason) => {
             let words = format!(
                 "{reason}: only a turn can ask a person; or state its effect in the server's definition"
             );
             return CallResult::said(CallOutcome::Denied, words);
         }
-    }
+    };
     // Dropping this future drops the token's guard, and with it the call.
     let cancel = CancellationToken::new();
     let _guard = cancel.clone().drop_guard();
     let order = CallOrder {
         tool,
-        arguments: JsonText::from(arguments),
+        arguments: text,
         topic,
         call: None,
         idempotency_key: None,
+        grant,
         when_full: WhenFull::Busy,
         cancel,
     };

@@ -10,8 +10,11 @@ use pilothouse_actors::wiring::ServerPlace;
 use pilothouse_adapters::store::Keyspace;
 use pilothouse_adapters::store::log::topic_prefix;
 use pilothouse_messages::approval::{Card, DecideAnswer, Decision};
-use pilothouse_messages::error::{AskError, DecideError, ServerError, StartError, StoreError, TopicError};
-use pilothouse_messages::id::{ApprovalId, ServerId, TopicId};
+use pilothouse_messages::error::{
+    AskError, DecideError, RevokeError, ServerError, StartError, StoreError, TopicError,
+};
+use pilothouse_messages::grant::{Grant, RevokeAnswer};
+use pilothouse_messages::id::{ApprovalId, GrantId, ServerId, TenantId, TopicId};
 use pilothouse_messages::topic::{TopicCommand, TopicConfig};
 use pilothouse_messages::tree::TreeNode;
 
@@ -99,7 +102,9 @@ impl Runtime {
     /// Decides about a card. The first decision wins; the answer is durable when it is given.
     ///
     /// # Errors
-    /// That the ledger could not be asked, or did not confirm it: deciding again tells what holds.
+    /// [`DecideError::Refused`] if the arguments or the grant that it brings cannot be; else that the ledger could not be
+    /// asked, or did not confirm it: deciding again tells what holds. After an I/O error of the store, and over a
+    /// damaged ledger, nothing is approved until the runtime is started again.
     ///
     /// # Cancel safety
     /// Dropping the future forgets the answer; the decision may have been recorded. Deciding again tells.
@@ -109,6 +114,35 @@ impl Runtime {
         decision: Decision,
     ) -> Result<DecideAnswer, DecideError> {
         approvals::decide(&self.0.wiring, approval, decision).await
+    }
+
+    /// The grants that hold, in the order of their names, from a snapshot; never waits.
+    pub fn grants(&self) -> Vec<Grant> {
+        self.0.wiring.approval.grants.all().iter().map(|grant| Grant::clone(grant)).collect()
+    }
+
+    /// Takes a grant back. Effective when this returns, also for calls that were allowed by it and have not been sent.
+    ///
+    /// # Errors
+    /// That the ledger could not be asked, or did not confirm it: revoking again tells what holds.
+    ///
+    /// # Cancel safety
+    /// Dropping the future forgets the answer; the grant may be over.
+    pub async fn revoke(&self, grant: GrantId, by: impl Into<String>) -> Result<RevokeAnswer, RevokeError> {
+        approvals::revoke(&self.0.wiring, grant, by.into(), None).await
+    }
+
+    /// As [`revoke`](Self::revoke), for somebody of this tenant: another tenant's grant is unknown to it.
+    ///
+    /// # Errors
+    /// As for [`revoke`](Self::revoke).
+    pub async fn revoke_for(
+        &self,
+        tenant: TenantId,
+        grant: GrantId,
+        by: impl Into<String>,
+    ) -> Result<RevokeAnswer, RevokeError> {
+        approvals::revoke(&self.0.wiring, grant, by.into(), Some(tenant)).await
     }
 
     /// One server.

@@ -166,9 +166,10 @@ impl ServerHandle {
                 CallResult::unavailable(format!("{words}: it has not been listed yet"), None)
             };
         };
-        let scope = Scope::new(self.place.definition.tenant.clone().unwrap_or_default(), None, None);
+        let tenant = self.place.definition.tenant.clone().unwrap_or_default();
+        let scope = Scope::new(tenant.clone(), None, None);
         let resolution = table.resolve(&entry.name, &arguments.to_string(), &scope);
-        outside::call(wiring, resolution, arguments, None, PermissionMode::Default).await
+        outside::call(wiring, resolution, arguments, (tenant, None), PermissionMode::Default).await
     }
 
     /// The wire name of a tool, by the name that the server gave it; `None` until it was listed.

@@ -142,8 +142,8 @@ impl Topic {
         let view = self.view().ok_or(TopicRejection::NotOpen)?;
         let table = self.inner.wiring.registry.table.load_full();
         let resolution = table.resolve(tool, &arguments.to_string(), &Scope::of(&view.config));
-        let (topic, mode) = (Some(self.id().clone()), view.config.mode);
-        Ok(outside::call(&self.inner.wiring, resolution, arguments, topic, mode).await)
+        let (caller, mode) = ((view.config.tenant.clone(), Some(self.id().clone())), view.config.mode);
+        Ok(outside::call(&self.inner.wiring, resolution, arguments, caller, mode).await)
     }
 
     /// What the topic shows its model: as pinned by its last turn, or as a first turn would pin it now.

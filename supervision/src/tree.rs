@@ -22,14 +22,14 @@ pub(crate) fn picture(wiring: &Wiring) -> TreeNode {
         child.status = place.hub.view().map(|view| view.status);
         topics.children.push(child);
     }
+    let mut approval = node(&wiring.approval.slot);
+    if let Some(error) = wiring.approval.stopped.load_full() {
+        approval.state = "failed".to_owned();
+        approval.last_failure =
+            Some(format!("nothing is approved until the runtime is started again: {error}"));
+    }
     let mut root = TreeNode::new("runtime", "running");
-    root.children = vec![
-        node(&wiring.approval.slot),
-        node(&wiring.catalog.slot),
-        node(&wiring.registry.slot),
-        servers,
-        topics,
-    ];
+    root.children = vec![approval, node(&wiring.catalog.slot), node(&wiring.registry.slot), servers, topics];
     root
 }
 

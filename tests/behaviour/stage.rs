@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse::Subscription;
-use pilothouse::approval::{Card, DecideAnswer, Decision};
+use pilothouse::approval::{Card, DecideAnswer, Decision, Guard};
 use pilothouse::call::CallResult;
 use pilothouse::clock::TokioClock;
 use pilothouse::id::ServerId;
@@ -75,6 +75,11 @@ impl Setup {
 
     pub(crate) fn build(mut self, change: impl FnOnce(Builder) -> Builder) -> Self {
         self.builder = change(self.builder);
+        self
+    }
+
+    pub(crate) fn guard(mut self, guard: impl Guard) -> Self {
+        self.builder = self.builder.guard(guard);
         self
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pilothouse::error::StoreError;
 use pilothouse::store::memory::MemoryStore;
-use pilothouse::store::{Ack, AckSender, Batch, Keyspace, Lane, Pair, Store, StoreId, ack};
+use pilothouse::store::{Ack, AckSender, Batch, Keyspace, Lane, Mark, Pair, Store, StoreId, ack};
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
@@ -91,6 +91,10 @@ impl<S: Store> Store for Slow<S> {
         })
     }
 
+    fn mark(&self, keyspace: Keyspace) -> Answer<'_, Option<Mark>> {
+        self.inner.mark(keyspace)
+    }
+
     fn close(&self) -> Answer<'_, ()> {
         Box::pin(async move {
             let mut under_way = self.under_way.subscribe();
@@ -170,6 +174,10 @@ impl<T: Send + 'static> Store for Recorder<T> {
         limit: usize,
     ) -> Answer<'_, Vec<Pair>> {
         self.inner.scan(keyspace, prefix, after, limit)
+    }
+
+    fn mark(&self, keyspace: Keyspace) -> Answer<'_, Option<Mark>> {
+        self.inner.mark(keyspace)
     }
 
     fn close(&self) -> Answer<'_, ()> {
@@ -263,6 +271,10 @@ impl Store for Faulty {
         limit: usize,
     ) -> Answer<'_, Vec<Pair>> {
         self.inner.scan(keyspace, prefix, after, limit)
+    }
+
+    fn mark(&self, keyspace: Keyspace) -> Answer<'_, Option<Mark>> {
+        self.inner.mark(keyspace)
     }
 
     fn close(&self) -> Answer<'_, ()> {

@@ -1,10 +1,13 @@
-//! How the ledger is stored: one linked record for each event, in order.
+//! How the ledger is stored: one linked record for each event, in order; cards and grants in a log each.
+//!
+//! Each batch marks how far the logs have come with it, so that an end that a disk has lost is noticed.
 
-use pilothouse_adapters::store::log::{self, LEDGER};
-use pilothouse_adapters::store::{Batch, Keyspace, Store};
+use pilothouse_adapters::store::log::{self, GRANTS, LEDGER, Log};
+use pilothouse_adapters::store::{Batch, Keyspace, Mark, Store};
 use pilothouse_messages::approval::ApprovalEvent;
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::error::StoreError;
+use pilothouse_messages::record::Format;
 use pilothouse_messages::time::Timestamp;
 use pilothouse_rules::approval::Ledger;
 
@@ -13,6 +16,15 @@ use crate::durable::Journal;
 /// Writes the ledger's records.
 #[derive(Debug)]
 pub(super) struct LedgerJournal {
+    cards: Tail,
+    grants: Tail,
+}
+
+/// Where one log ends.
+#[derive(Debug)]
+struct Tail {
+    keyspace: Keyspace,
+    format: Format,
     next: u64,
     last: Digest,
 }
@@ -20,17 +32,24 @@ pub(super) struct LedgerJournal {
 /// The ledger as it was read.
 #[derive(Debug)]
 pub(super) struct Loaded {
+    /// Of cards and of grants; neither changes what the other does.
     pub(super) events: Vec<ApprovalEvent>,
     pub(super) journal: LedgerJournal,
     pub(super) newest: Timestamp,
 }
 
-/// Reads the whole ledger and checks its chain.
+/// Reads the whole ledger, checks its chains, and that they reach their marks.
 pub(super) async fn load(store: &dyn Store) -> Result<Loaded, StoreError> {
-    let log = log::read_log::<ApprovalEvent>(store, Keyspace::Ledger, &[], &LEDGER).await?;
-    let events: Vec<_> = log.records.into_iter().map(|record| record.payload).collect();
+    let cards = log::read_marked_log::<ApprovalEvent>(store, Keyspace::Ledger, &LEDGER).await?;
+    let grants = log::read_marked_log::<ApprovalEvent>(store, Keyspace::Grants, &GRANTS).await?;
+    let journal = LedgerJournal {
+        cards: Tail::of(&cards, Keyspace::Ledger, LEDGER),
+        grants: Tail::of(&grants, Keyspace::Grants, GRANTS),
+    };
+    let records = grants.records.into_iter().chain(cards.records);
+    let events: Vec<_> = records.map(|record| record.payload).collect();
     let newest = events.iter().map(stamp).max().unwrap_or_default();
-    Ok(Loaded { events, journal: LedgerJournal { next: log.next_sequence, last: log.last_link }, newest })
+    Ok(Loaded { events, journal, newest })
 }
 
 fn stamp(event: &ApprovalEvent) -> Timestamp {
@@ -39,11 +58,16 @@ fn stamp(event: &ApprovalEvent) -> Timestamp {
         | ApprovalEvent::Decided { at, .. }
         | ApprovalEvent::Expired { at, .. }
         | ApprovalEvent::Withdrawn { at, .. }
-        | ApprovalEvent::Paid { at, .. } => *at,
+        | ApprovalEvent::Paid { at, .. }
+        | ApprovalEvent::DecidedWith { at, .. }
+        | ApprovalEvent::ForeignDecider { at, .. }
+        | ApprovalEvent::GrantEnded { at, .. } => *at,
+        ApprovalEvent::Granted { grant } => grant.given_at,
     }
 }
 
-/// Events of one command are independent of each other, so that many may be spread over several batches.
+/// Events of one command are independent of each other, so that many may be spread over several batches; a decision
+/// and its grant come first, and are in one.
 const BATCH_EVENTS_MAX: usize = 8;
 
 impl Journal<Ledger> for LedgerJournal {
@@ -56,11 +80,26 @@ impl LedgerJournal {
     fn batch(&mut self, events: &[ApprovalEvent]) -> Result<Batch, StoreError> {
         let mut batch = Batch::new();
         for event in events {
-            let record = LEDGER.encode(self.next, self.last, event)?;
-            self.last = LEDGER.link(&record);
-            log::put_record(&mut batch, Keyspace::Ledger, &[], self.next, &record);
-            self.next += 1;
+            let tail = if event.is_about_grants() { &mut self.grants } else { &mut self.cards };
+            tail.put(&mut batch, event)?;
         }
         Ok(batch)
+    }
+}
+
+impl Tail {
+    fn of(log: &Log<ApprovalEvent>, keyspace: Keyspace, format: Format) -> Self {
+        Self { keyspace, format, next: log.next_sequence, last: log.last_link }
+    }
+
+    fn put(&mut self, batch: &mut Batch, event: &ApprovalEvent) -> Result<(), StoreError> {
+        let (keyspace, sequence) = (self.keyspace, self.next);
+        let record = self.format.encode(sequence, self.last, event)?;
+        self.last = self.format.link(&record);
+        self.next += 1;
+        log::put_record(batch, keyspace, &[], sequence, &record);
+        batch.marks.retain(|mark| mark.keyspace != keyspace);
+        batch.marks.push(Mark { keyspace, sequence, link: self.last });
+        Ok(())
     }
 }

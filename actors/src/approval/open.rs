@@ -33,6 +33,11 @@ impl OpenCards {
         cards
     }
 
+    /// The card of this name, while it waits.
+    pub fn card(&self, approval: ApprovalId) -> Option<Arc<Card>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(&approval).cloned()
+    }
+
     pub(super) fn replace(&self, cards: Vec<Arc<Card>>) {
         let cards = cards.into_iter().map(|card| (card.approval, card)).collect();
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = cards;

@@ -46,7 +46,13 @@ pub(super) fn open(errand: Errand, card: Card) {
         let news = match told(&wiring, ApprovalCommand::Open(Box::new(card.clone()))).await {
             Ok(Ok(ApprovalAnswer::Opened)) => CardNews::Opened(Box::new(card)),
             // Already decided: the ledger tells it by itself until it is paid.
-            Ok(Ok(ApprovalAnswer::Settled(_) | ApprovalAnswer::Decide(_) | ApprovalAnswer::Noted)) => return,
+            Ok(Ok(
+                ApprovalAnswer::Settled(_)
+                | ApprovalAnswer::Decide(_)
+                | ApprovalAnswer::Found(_)
+                | ApprovalAnswer::Revoke(_)
+                | ApprovalAnswer::Noted,
+            )) => return,
             Ok(Err(rejection)) => CardNews::Refused(rejection.to_string()),
             // The runtime shuts down: the next one opens it again.
             Err(AskError::ShutDown) => return,

@@ -96,7 +96,9 @@ fn stamp(event: &TopicEvent) -> Timestamp {
         | TopicEvent::CallExpired { .. }
         | TopicEvent::StepFinished { .. }
         | TopicEvent::MessagesHeld { .. }
-        | TopicEvent::CardOpened { .. } => Timestamp::default(),
+        | TopicEvent::CardOpened { .. }
+        | TopicEvent::HeadlessSet { .. }
+        | TopicEvent::CallEdited { .. } => Timestamp::default(),
     }
 }
 

@@ -5,14 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_adapters::model::{Model, ModelStream};
-use pilothouse_messages::id::StepRef;
+use pilothouse_messages::id::{StepRef, TopicId};
 use pilothouse_messages::json::JsonText;
 use pilothouse_messages::model::{FinishReason, ModelEvent, ModelRequest, Usage};
-use pilothouse_messages::topic::{ModelReply, RequestedCall, Resolution, TopicCommand, TopicConfig};
+use pilothouse_messages::topic::{
+    Findings, ModelReply, RequestedCall, Resolution, TopicCommand, TopicConfig,
+};
+use pilothouse_rules::gate::Modes;
 use pilothouse_rules::registry::Scope;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use super::Report;
+use crate::gate::{self, Caller};
 use crate::tasks::caught;
 use crate::wiring::Wiring;
 
@@ -24,6 +29,7 @@ const FLUSH_BYTES: usize = 2 << 10;
 /// A model step to be run.
 pub(super) struct Run {
     pub(super) wiring: Arc<Wiring>,
+    pub(super) topic: TopicId,
     pub(super) config: TopicConfig,
     pub(super) model: Arc<dyn Model>,
     pub(super) at: StepRef,
@@ -91,7 +97,7 @@ impl Run {
             };
             if let Some(finish) = gathered.take(event, self.wiring.limits.reply_bytes)? {
                 self.flush(&mut gathered);
-                return Ok(self.reply(gathered, finish));
+                return Ok(self.reply(gathered, finish).await);
             }
             if gathered.unreported.len() >= FLUSH_BYTES {
                 self.flush(&mut gathered);
@@ -109,8 +115,8 @@ impl Run {
         }
     }
 
-    fn reply(&self, gathered: Gathered, finish: FinishReason) -> ModelReply {
-        let table = self.wiring.registry.table.load();
+    async fn reply(&self, gathered: Gathered, finish: FinishReason) -> ModelReply {
+        let table = self.wiring.registry.table.load_full();
         let scope = Scope::of(&self.config);
         let requested = gathered.calls.into_values().map(|draft| {
             let resolution = table.resolve(&draft.name, &draft.arguments, &scope);
@@ -120,9 +126,43 @@ impl Run {
             };
             // A tool was resolved only because its arguments are an object.
             let arguments = arguments.unwrap_or_else(|_| JsonText::from(serde_json::json!({})));
-            RequestedCall { provider_id: draft.provider_id, name: draft.name, arguments, resolution }
+            // Stays where no layer is heard: a call of which nothing is known asks, in every mode.
+            let unheard = Some("the gate could not look at this call".to_owned());
+            let (provider_id, findings) =
+                (draft.provider_id, Findings { asked: unheard, ..Findings::default() });
+            RequestedCall { provider_id, name: draft.name, arguments, resolution, findings }
         });
-        ModelReply { calls: requested.collect(), text: gathered.text, finish, usage: gathered.usage }
+        let calls = self.judged(requested.collect()).await;
+        ModelReply { calls, text: gathered.text, finish, usage: gathered.usage }
+    }
+
+    /// Asks the layers of the gate about all calls side by side: only the classifier is waited for, once.
+    async fn judged(&self, mut calls: Vec<RequestedCall>) -> Vec<RequestedCall> {
+        let caller = Caller {
+            tenant: self.config.tenant.clone(),
+            topic: Some(self.topic.clone()),
+            turn: Some(self.at.turn),
+        };
+        let modes = Modes::of(self.config.mode, self.wiring.limits.max_mode);
+        let mut asked = JoinSet::new();
+        for (place, call) in calls.iter().enumerate().take(self.wiring.limits.calls_per_reply) {
+            if let Resolution::Tool(tool) = &call.resolution {
+                let (wiring, caller) = (self.wiring.clone(), caller.clone());
+                let (tool, arguments) = (tool.clone(), call.arguments.clone());
+                asked.spawn(async move {
+                    (place, gate::findings(&wiring, &caller, &tool, &arguments, modes).await)
+                });
+            }
+        }
+        // The embedder's panics are caught inside; a call whose task ended all the same stays unheard.
+        while let Some(joined) = asked.join_next().await {
+            if let Ok((place, findings)) = joined
+                && let Some(call) = calls.get_mut(place)
+            {
+                call.findings = findings;
+            }
+        }
+        calls
     }
 }
 

@@ -169,7 +169,7 @@ impl Packer {
     fn push(&mut self, change: Change) -> &mut Batch {
         let bytes = change.bytes();
         if self.batches.is_empty() || self.bytes + bytes > BATCH_BYTES_MAX {
-            self.batches.push(Batch { changes: Vec::new(), durability: Durability::Lazy });
+            self.batches.push(Batch { durability: Durability::Lazy, ..Batch::new() });
             self.bytes = 0;
         }
         self.bytes += bytes;

@@ -15,12 +15,14 @@ use pilothouse_messages::record::{Chain, Format, Record};
 use serde::de::DeserializeOwned;
 
 use super::pages::each_pair;
-use super::{Batch, Keyspace, Store, VALUE_BYTES_MAX};
+use super::{Batch, Keyspace, Mark, Store, VALUE_BYTES_MAX};
 
 /// Events of topics.
 pub const JOURNAL: Format = Format { keyspace: "journal", version: 1, chain: Chain::None };
 /// Events of the ledger of approvals.
 pub const LEDGER: Format = Format { keyspace: "ledger", version: 1, chain: Chain::Linked };
+/// Events of grants.
+pub const GRANTS: Format = Format { keyspace: "grants", version: 1, chain: Chain::Linked };
 /// Listings of servers.
 pub const LISTING: Format = Format { keyspace: "listing", version: 1, chain: Chain::None };
 /// Wire names of tools.
@@ -80,8 +82,22 @@ pub async fn read_log<T: DeserializeOwned + Send>(
     prefix: &[u8],
     format: &Format,
 ) -> Result<Log<T>, StoreError> {
-    let mut reader = LogReader::new(format);
+    let mut reader = LogReader::new(format, None);
     each_pair(store, keyspace, prefix, |(key, value)| reader.take(prefix, &key, &value)).await?;
+    reader.finish()
+}
+
+/// Reads the one log of a keyspace whose writer marks how far it has come.
+///
+/// # Errors
+/// As [`read_log`], and [`StoreError::Damaged`] if the log ends before its mark or has another record there.
+pub async fn read_marked_log<T: DeserializeOwned + Send>(
+    store: &dyn Store,
+    keyspace: Keyspace,
+    format: &Format,
+) -> Result<Log<T>, StoreError> {
+    let mut reader = LogReader::new(format, store.mark(keyspace).await?);
+    each_pair(store, keyspace, &[], |(key, value)| reader.take(&[], &key, &value)).await?;
     reader.finish()
 }
 
@@ -93,12 +109,14 @@ struct LogReader<'a, T> {
     bytes: Vec<u8>,
     /// How many they are.
     parts: u16,
+    /// How far the log had come.
+    mark: Option<Mark>,
 }
 
 impl<'a, T: DeserializeOwned> LogReader<'a, T> {
-    fn new(format: &'a Format) -> Self {
+    fn new(format: &'a Format, mark: Option<Mark>) -> Self {
         let log = Log { records: Vec::new(), next_sequence: 1, last_link: GENESIS };
-        Self { format, log, bytes: Vec::new(), parts: 0 }
+        Self { format, log, bytes: Vec::new(), parts: 0, mark }
     }
 
     fn take(&mut self, prefix: &[u8], key: &[u8], value: &[u8]) -> Result<(), StoreError> {
@@ -129,6 +147,9 @@ impl<'a, T: DeserializeOwned> LogReader<'a, T> {
             Chain::None => {}
             Chain::Linked if record.previous == Some(self.log.last_link) => {
                 self.log.last_link = self.format.link(&self.bytes);
+                if let Some(mark) = &self.mark {
+                    mark.check_record(self.format.keyspace, record.sequence, self.log.last_link)?;
+                }
             }
             Chain::Linked => return Err(self.damaged("a wrong predecessor is named by")),
         }
@@ -141,6 +162,9 @@ impl<'a, T: DeserializeOwned> LogReader<'a, T> {
 
     fn finish(mut self) -> Result<Log<T>, StoreError> {
         self.end_record()?;
+        if let Some(mark) = &self.mark {
+            mark.check_end(self.format.keyspace, self.log.next_sequence - 1)?;
+        }
         Ok(self.log)
     }
 

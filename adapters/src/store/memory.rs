@@ -12,7 +12,7 @@ use pilothouse_messages::error::StoreError;
 use tokio::time::Instant;
 
 use super::{
-    Ack, AckSender, Batch, Change, Durability, Keyspace, LAZY_WITHIN, Lane, Pair, Store, StoreId, ack,
+    Ack, AckSender, Batch, Change, Durability, Keyspace, LAZY_WITHIN, Lane, Mark, Pair, Store, StoreId, ack,
     refused_after_failure, stored_key,
 };
 use crate::BoxFuture;
@@ -39,6 +39,8 @@ struct State {
     /// How many lanes there were so far.
     lanes: u64,
     closed: bool,
+    /// How far logs have come.
+    marks: BTreeMap<Keyspace, Mark>,
 }
 
 /// How to take one lazy batch back.
@@ -63,7 +65,7 @@ impl Default for MemoryStore {
 impl MemoryStore {
     /// An empty store.
     pub fn new() -> Self {
-        Self::holding(Map::new(), StoreId::draw(b"memory"))
+        Self::holding(Map::new(), StoreId::draw(b"memory"), BTreeMap::new())
     }
 
     /// Holds commits back: what is appended from now on is neither acknowledged nor readable until
@@ -100,18 +102,18 @@ impl MemoryStore {
         for (key, value) in state.unsynced.iter().rev().flat_map(|lost| lost.before.iter().rev()) {
             set(&mut left, key.clone(), value.clone());
         }
-        Self::holding(left, state.id)
+        Self::holding(left, state.id, state.marks.clone())
     }
 
     /// What the end of this process alone would leave now: as [`crash`](Self::crash), but with all lazy batches.
     #[must_use]
     pub fn crash_keeping_lazy(&self) -> Self {
         let state = self.state();
-        Self::holding(state.live.clone(), state.id)
+        Self::holding(state.live.clone(), state.id, state.marks.clone())
     }
 
-    fn holding(live: Map, id: StoreId) -> Self {
-        Self(Arc::new(Mutex::new(State { live, id, ..State::default() })))
+    fn holding(live: Map, id: StoreId, marks: BTreeMap<Keyspace, Mark>) -> Self {
+        Self(Arc::new(Mutex::new(State { live, id, marks, ..State::default() })))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -168,6 +170,7 @@ impl State {
     }
 
     fn apply(&mut self, batch: Batch) {
+        self.marks.extend(batch.marks.iter().map(|mark| (mark.keyspace, *mark)));
         let mut before = Vec::with_capacity(batch.changes.len());
         for change in batch.changes {
             let (key, value) = match change {
@@ -229,6 +232,13 @@ impl Store for MemoryStore {
                     .map(|(key, value)| (key.iter().skip(1).copied().collect(), value.clone()))
                     .collect()
             })
+        })
+    }
+
+    fn mark(&self, keyspace: Keyspace) -> BoxFuture<'_, Result<Option<Mark>, StoreError>> {
+        Box::pin(async move {
+            let state = self.state();
+            if state.closed { Err(StoreError::Closed) } else { Ok(state.marks.get(&keyspace).copied()) }
         })
     }
 

@@ -17,12 +17,13 @@ use tokio::runtime::Handle;
 
 use self::committer::{Committer, Work};
 use self::disk::Disk;
-use super::{Ack, Batch, Keyspace, Lane, Pair, Store, StoreId, ack, refused_after_failure};
+use super::{Ack, Batch, Keyspace, Lane, Mark, Pair, Store, StoreId, ack, refused_after_failure};
 use crate::BoxFuture;
 
 mod committer;
 mod directory;
 mod disk;
+mod marks;
 
 /// A store in a directory. A clone is the same store.
 ///
@@ -101,6 +102,10 @@ impl Store for SledStore {
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<Pair>, StoreError>> {
         self.committer.read(move |disk| disk.scan(keyspace, &prefix, after.as_deref(), limit))
+    }
+
+    fn mark(&self, keyspace: Keyspace) -> BoxFuture<'_, Result<Option<Mark>, StoreError>> {
+        self.committer.read(move |disk| Ok(disk.mark(keyspace)))
     }
 
     /// Makes everything durable that was appended, then frees the directory: it can be opened again at once.

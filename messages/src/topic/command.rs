@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 use crate::approval::{Card, Verdict};
 use crate::call::CallResult;
 use crate::digest::Digest;
-use crate::id::{ApprovalId, Attempt, CallId, MessageId, StepRef, TurnId};
+use crate::id::{ApprovalId, Attempt, CallId, GrantId, MessageId, StepRef, TurnId};
 use crate::json::JsonText;
 use crate::model::{FinishReason, Usage};
 use crate::time::Timestamp;
 use crate::tool::{Effect, ToolSource};
-use crate::topic::config::{ConfigPatch, TopicConfig};
+use crate::topic::config::{ConfigPatch, PermissionMode, TopicConfig};
 use crate::topic::event::{HoldReason, RunBasis};
 use crate::topic::update::TopicUpdate;
 use crate::topic::view::Receipt;
@@ -120,6 +120,8 @@ pub enum CardNews {
         by: String,
         /// Why, in the decider's words.
         reason: Option<String>,
+        /// The arguments that replace the card's.
+        arguments: Option<JsonText>,
     },
     /// Nobody decided in time.
     Expired,
@@ -149,6 +151,32 @@ pub struct RequestedCall {
     pub arguments: JsonText,
     /// What the registry knows about it now.
     pub resolution: Resolution,
+    /// What the layers of the gate said about the tool and these arguments.
+    pub findings: Findings,
+}
+
+/// What the layers of the gate said about one call, before the rules weigh it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// A deny list or a guard says no; why.
+    pub denied: Option<String>,
+    /// A guard wants a person; why.
+    pub asked: Option<String>,
+    /// A grant covers it.
+    pub grant: Option<GrantId>,
+    /// What the classifier said, where it was asked.
+    pub classified: Option<Classified>,
+}
+
+/// What a classifier says about one call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Classified {
+    /// It may run.
+    Run,
+    /// A person has to be asked; why.
+    Ask(String),
+    /// It must not run; why.
+    Deny(String),
 }
 
 /// What the registry made of a requested call.
@@ -214,6 +242,8 @@ pub enum CallPlan {
     },
     /// It is not run: the model gets this text as a `Rejected` result.
     Reject(String),
+    /// A layer of the gate says no: the model gets this text as a `Denied` result.
+    Deny(String),
 }
 
 /// What a topic wants done. Performed only after the events that it came with are durable.
@@ -234,6 +264,8 @@ pub enum Directive {
         tool: ResolvedTool,
         /// The arguments to send.
         arguments: JsonText,
+        /// Why it may run.
+        basis: RunBasis,
     },
     /// Tell the approval actor to open this card (idempotent).
     OpenCard(Box<Card>),
@@ -327,6 +359,16 @@ pub enum TopicRejection {
     KeyReused {
         /// The message that has the key.
         message: MessageId,
+    },
+    /// The mode lets more run than the runtime allows a topic.
+    #[error(
+        "the mode {mode:?} lets more run than {max:?}, the loosest that this runtime allows: choose a stricter one"
+    )]
+    TooLoose {
+        /// The mode.
+        mode: PermissionMode,
+        /// The loosest.
+        max: PermissionMode,
     },
     /// The topic belongs to another tenant.
     #[error("the topic belongs to another tenant")]

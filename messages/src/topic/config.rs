@@ -11,6 +11,26 @@ pub enum PermissionMode {
     /// Reads run; everything else asks.
     #[default]
     Default,
+    /// Reads and edits run; everything else asks.
+    AcceptEdits,
+    /// Reads run; everything else is denied.
+    Plan,
+    /// Reads run; about everything else the embedder's classifier says whether it runs.
+    Auto,
+    /// Everything runs that no deny list, guard or tool of its own wants asked.
+    #[serde(alias = "bypassPermissions")]
+    Bypass,
+}
+
+/// What becomes of a call that needs a person.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Headless {
+    /// It is parked: a card waits for a person, also over a restart.
+    #[default]
+    Park,
+    /// It is denied: nobody is there to be asked.
+    Deny,
 }
 
 /// The settings of one topic. Stored with it.
@@ -32,6 +52,10 @@ pub struct TopicConfig {
     pub surface_ttl_ms: Option<u64>,
     /// How long a card waits for a person, in milliseconds; `None` takes the runtime's limit.
     pub approval_ttl_ms: Option<u64>,
+    /// What becomes of a call that needs a person. Stored by an event of its own, since the bytes of this type are
+    /// frozen.
+    #[serde(skip)]
+    pub headless: Headless,
 }
 
 impl TopicConfig {
@@ -46,6 +70,7 @@ impl TopicConfig {
             builtins: None,
             surface_ttl_ms: None,
             approval_ttl_ms: None,
+            headless: Headless::Park,
         }
     }
 
@@ -70,6 +95,7 @@ impl TopicConfig {
         }
         next.surface_ttl_ms = patch.surface_ttl_ms.or(next.surface_ttl_ms);
         next.approval_ttl_ms = patch.approval_ttl_ms.or(next.approval_ttl_ms);
+        next.headless = patch.headless.unwrap_or(next.headless);
         next
     }
 }
@@ -91,4 +117,6 @@ pub struct ConfigPatch {
     pub surface_ttl_ms: Option<u64>,
     /// Another patience.
     pub approval_ttl_ms: Option<u64>,
+    /// Another fate of calls that need a person.
+    pub headless: Option<Headless>,
 }

@@ -4,11 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::approval::Verdict;
 use crate::call::CallResult;
-use crate::id::{ApprovalId, Attempt, CallId, MessageId, StepRef, TurnId};
+use crate::id::{ApprovalId, Attempt, CallId, GrantId, MessageId, StepRef, TurnId};
+use crate::json::JsonText;
 use crate::model::{FinishReason, Usage};
 use crate::time::Timestamp;
 use crate::topic::command::{PlannedCall, Recovery};
-use crate::topic::config::TopicConfig;
+use crate::topic::config::{Headless, TopicConfig};
 
 /// Everything that can have happened in a topic.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -145,6 +146,18 @@ pub enum TopicEvent {
         /// When.
         at: Timestamp,
     },
+    /// What becomes of calls that need a person; part of the configuration that was recorded before it.
+    HeadlessSet {
+        /// What.
+        headless: Headless,
+    },
+    /// A person changed the arguments of a call; recorded before its start.
+    CallEdited {
+        /// The call.
+        call: CallId,
+        /// The arguments that are sent.
+        arguments: JsonText,
+    },
 }
 
 impl TopicEvent {
@@ -164,7 +177,9 @@ impl TopicEvent {
             | Self::StepFinished { .. }
             | Self::TurnFinished { .. }
             | Self::MessagesHeld { .. }
-            | Self::Recovered { .. } => false,
+            | Self::Recovered { .. }
+            | Self::HeadlessSet { .. }
+            | Self::CallEdited { .. } => false,
         }
     }
 }
@@ -270,4 +285,11 @@ pub enum RunBasis {
         /// The card.
         approval: ApprovalId,
     },
+    /// A standing approval covers it.
+    Grant {
+        /// The grant.
+        grant: GrantId,
+    },
+    /// The embedder's classifier let it run.
+    Classified,
 }

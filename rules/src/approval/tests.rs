@@ -58,7 +58,7 @@ fn open(name: &str, index: u32) -> ApprovalCommand {
 }
 
 fn decide(name: &str, index: u32, decision: Said) -> ApprovalCommand {
-    ApprovalCommand::Decide { approval: id(name, index), decision }
+    ApprovalCommand::Decide { approval: id(name, index), decision: Box::new(decision), present: vec![] }
 }
 
 fn allow(name: &str, index: u32) -> ApprovalCommand {
@@ -79,7 +79,7 @@ fn pay(name: &str, approval: ApprovalId) -> ApprovalCommand {
 }
 
 fn allowed() -> CardNews {
-    CardNews::Decided { verdict: Verdict::Allow, by: "ann".to_owned(), reason: None }
+    CardNews::Decided { verdict: Verdict::Allow, by: "ann".to_owned(), reason: None, arguments: None }
 }
 
 fn tell(name: &str, index: u32, news: CardNews) -> ApprovalDirective {
@@ -188,6 +188,7 @@ fn the_first_decision_is_the_last_word() {
                 verdict: Verdict::Deny,
                 by: "bob".to_owned(),
                 reason: Some("too risky".to_owned()),
+                arguments: None,
             },
         )],
     };
@@ -244,7 +245,8 @@ fn what_people_say_is_kept_within_bounds() {
         digest: card("t", 0).digest(),
         at: Timestamp(5),
     };
-    let told = tell("t", 0, CardNews::Decided { verdict: Verdict::Deny, by, reason: Some(reason) });
+    let told =
+        tell("t", 0, CardNews::Decided { verdict: Verdict::Deny, by, reason: Some(reason), arguments: None });
     let outcome = Decision {
         events: vec![event],
         directives: vec![told],
@@ -267,7 +269,11 @@ fn a_topic_withdraws_its_own_waiting_cards_only() {
         ApprovalEvent::Opened { .. }
         | ApprovalEvent::Decided { .. }
         | ApprovalEvent::Expired { .. }
-        | ApprovalEvent::Paid { .. } => unreachable!(),
+        | ApprovalEvent::Paid { .. }
+        | ApprovalEvent::DecidedWith { .. }
+        | ApprovalEvent::ForeignDecider { .. }
+        | ApprovalEvent::Granted { .. }
+        | ApprovalEvent::GrantEnded { .. } => unreachable!(),
     });
     for (history, command, events) in [
         (vec![open("t", 0), open("t", 1)], withdraw("t", &cards), both),
@@ -366,10 +372,19 @@ struct Told {
 impl Told {
     fn read(&mut self, event: &ApprovalEvent) {
         match event {
-            ApprovalEvent::Opened { .. } => {}
-            ApprovalEvent::Decided { approval, verdict, by, reason, .. } => {
+            ApprovalEvent::Opened { .. }
+            | ApprovalEvent::ForeignDecider { .. }
+            | ApprovalEvent::Granted { .. }
+            | ApprovalEvent::GrantEnded { .. } => {}
+            ApprovalEvent::Decided { approval, verdict, by, reason, .. }
+            | ApprovalEvent::DecidedWith { approval, verdict, by, reason, .. } => {
                 self.last_word(*approval);
-                let news = CardNews::Decided { verdict: *verdict, by: by.clone(), reason: reason.clone() };
+                let news = CardNews::Decided {
+                    verdict: *verdict,
+                    by: by.clone(),
+                    reason: reason.clone(),
+                    arguments: None,
+                };
                 self.owed.insert(*approval, news);
             }
             ApprovalEvent::Expired { approval, .. } => {

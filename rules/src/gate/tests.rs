@@ -1,8 +1,14 @@
 use pilothouse_messages::digest::Digest;
+use pilothouse_messages::id::GrantId;
+use pilothouse_messages::json::JsonText;
 use pilothouse_messages::tool::{Effect, ToolSource};
-use pilothouse_messages::topic::{PermissionMode, ResolvedTool, RunBasis};
+use pilothouse_messages::topic::{Classified, Findings, Headless, PermissionMode, ResolvedTool, RunBasis};
 
-use super::{Need, need};
+use super::{Modes, Need, arguments_fault, is_within, need, need_in};
+use Effect::{Edits, Executes, OpenWorld, Reads, Unknown};
+use PermissionMode::{AcceptEdits, Auto, Bypass, Default as Asking, Plan};
+
+const GRANT: GrantId = GrantId(Digest([9; 32]));
 
 fn tool(effect: Effect, force_prompt: bool) -> ResolvedTool {
     ResolvedTool {
@@ -17,19 +23,109 @@ fn tool(effect: Effect, force_prompt: bool) -> ResolvedTool {
     }
 }
 
-#[test]
-fn reads_run_and_everything_else_asks_and_a_tool_that_always_asks_asks_even_if_it_reads() {
-    let ask = |words: &str| Need::Ask(words.into());
-    for (effect, force_prompt, expected) in [
-        (Effect::Reads, false, Need::Run(RunBasis::Mode)),
-        (Effect::Edits, false, ask("this tool changes things")),
-        (Effect::Executes, false, ask("this tool runs programs")),
-        (Effect::OpenWorld, false, ask("this tool talks to the outside world")),
-        (Effect::Unknown, false, ask("nobody has said what this tool may do")),
-        (Effect::Reads, true, ask("this tool always asks before it runs")),
-        (Effect::Unknown, true, ask("this tool always asks before it runs")),
-    ] {
-        let found = need(&tool(effect, force_prompt), PermissionMode::Default);
-        assert_eq!(found, expected, "{effect:?}, always asks: {force_prompt}");
+/// One word for each answer.
+fn word(need: &Need) -> &'static str {
+    match need {
+        Need::Run(RunBasis::Mode) => "run",
+        Need::Run(RunBasis::Grant { .. }) => "grant",
+        Need::Run(RunBasis::Classified) => "classified",
+        Need::Run(RunBasis::Approved { .. }) => "approved",
+        Need::Ask(_) => "ask",
+        Need::Deny(_) => "deny",
     }
+}
+
+fn one(mode: PermissionMode) -> Modes {
+    Modes::of(mode, Bypass)
+}
+
+#[test]
+fn effect_and_mode_decide_where_no_other_layer_speaks() {
+    let rows = [
+        (Reads, ["run", "run", "run", "run", "run"]),
+        (Edits, ["ask", "run", "deny", "classified", "run"]),
+        (Executes, ["ask", "ask", "deny", "classified", "run"]),
+        (OpenWorld, ["ask", "ask", "deny", "classified", "run"]),
+        (Unknown, ["ask", "ask", "deny", "classified", "run"]),
+    ];
+    let findings = Findings { classified: Some(Classified::Run), ..Findings::default() };
+    for (effect, expected) in rows {
+        let found = [Asking, AcceptEdits, Plan, Auto, Bypass]
+            .map(|mode| word(&need(&tool(effect, false), &findings, one(mode))));
+        assert_eq!(found, expected, "{effect:?}");
+    }
+}
+
+#[test]
+fn deny_goes_before_ask_before_grant_before_mode_and_what_is_unheard_asks() {
+    let denied = || Findings { denied: Some("no".into()), ..asked() };
+    fn asked() -> Findings {
+        Findings { asked: Some("hm".into()), ..granted() }
+    }
+    fn granted() -> Findings {
+        Findings {
+            grant: Some(GRANT),
+            classified: Some(Classified::Deny("never".into())),
+            ..Findings::default()
+        }
+    }
+    let said = |classified| Findings { classified, ..Findings::default() };
+    let rows = [
+        (denied(), Reads, false, Bypass, "deny"),
+        (denied(), Unknown, true, Asking, "deny"),
+        (asked(), Reads, false, Bypass, "ask"),
+        (granted(), Unknown, true, Bypass, "ask"),
+        (granted(), Unknown, false, Asking, "grant"),
+        (granted(), Unknown, false, Auto, "grant"),
+        (granted(), Edits, false, Plan, "deny"),
+        (said(Some(Classified::Deny("no".into()))), Edits, false, Auto, "deny"),
+        (said(Some(Classified::Ask("hm".into()))), Edits, false, Auto, "ask"),
+        (said(None), Edits, false, Auto, "ask"),
+        (said(None), Reads, true, Bypass, "ask"),
+    ];
+    for (findings, effect, force_prompt, mode, expected) in rows {
+        let found = need(&tool(effect, force_prompt), &findings, one(mode));
+        assert_eq!(word(&found), expected, "{findings:?}, {effect:?}, {mode:?}");
+    }
+}
+
+#[test]
+fn of_several_modes_the_strictest_word_counts_and_nobody_to_ask_is_a_denial() {
+    let modes = |turn, newest, max| Modes { turn, newest, max };
+    let rows = [
+        (modes(Bypass, Plan, Bypass), Edits, Headless::Park, "deny"),
+        (modes(Plan, Bypass, Bypass), Edits, Headless::Park, "deny"),
+        (modes(Bypass, Bypass, Asking), Edits, Headless::Park, "ask"),
+        (modes(AcceptEdits, Auto, Bypass), Edits, Headless::Park, "ask"),
+        (modes(Bypass, Bypass, Asking), Edits, Headless::Deny, "deny"),
+        (modes(Asking, Asking, Asking), Reads, Headless::Deny, "run"),
+    ];
+    for (modes, effect, headless, expected) in rows {
+        let found = need_in(&tool(effect, false), &Findings::default(), modes, headless);
+        assert_eq!(word(&found), expected, "{modes:?}, {effect:?}");
+    }
+    let all = [Plan, Asking, AcceptEdits, Auto, Bypass];
+    let within = all.map(|max| all.map(|mode| u8::from(is_within(mode, max))));
+    assert_eq!(within, [[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [1, 1, 0, 1, 0], [1, 1, 1, 1, 1]]);
+}
+
+#[test]
+fn edited_arguments_have_to_fit_the_schema() {
+    let schema = json(r#"{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}"#);
+    let remote = json(r#"{"$ref":"http://example.com/schema.json"}"#);
+    let rows = [
+        (&schema, r#"{"n":1}"#, true),
+        (&schema, r#"{"n":"1"}"#, false),
+        (&schema, "{}", false),
+        (&schema, "[]", false),
+        (&remote, "{}", false),
+    ];
+    for (schema, arguments, fits) in rows {
+        let fault = arguments_fault(schema, &json(arguments));
+        assert_eq!(fault.is_none(), fits, "{arguments}: {fault:?}");
+    }
+}
+
+fn json(text: &str) -> JsonText {
+    JsonText::parse(text).expect("it is JSON")
 }

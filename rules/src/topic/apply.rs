@@ -65,6 +65,18 @@ impl TopicState {
             TopicEvent::MessagesHeld { messages, reason } => self.hold(messages, *reason),
             // What was recovered is said by the events that follow it.
             TopicEvent::Recovered { cause: _, at: _ } => Told::new(),
+            TopicEvent::HeadlessSet { headless } => {
+                if let Some(config) = &mut self.config {
+                    config.headless = *headless;
+                }
+                Told::new()
+            }
+            TopicEvent::CallEdited { call, arguments } => {
+                if let Some(call) = self.call_mut(*call) {
+                    call.planned.arguments = arguments.clone();
+                }
+                Told::new()
+            }
         }
     }
 

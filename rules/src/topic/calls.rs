@@ -3,12 +3,17 @@
 use pilothouse_messages::approval::Verdict;
 use pilothouse_messages::call::{CallOutcome, CallResult};
 use pilothouse_messages::id::{ApprovalId, Attempt, CallId};
+use pilothouse_messages::json::JsonText;
 use pilothouse_messages::topic::command::Payment;
-use pilothouse_messages::topic::{CardNews, Directive, RunBasis, TopicEvent, TopicRejection, TopicUpdate};
+use pilothouse_messages::topic::{
+    CardNews, Directive, Findings, RunBasis, TopicConfig, TopicEvent, TopicRejection, TopicUpdate,
+};
 
 use super::draft::Draft;
+use super::ending::awaited;
 use super::open_turn::{Call, CardStage, Delivery, OpenTurn, Stage};
 use super::{Ruling, TopicState};
+use crate::gate::{Modes, Need, headless, need_in};
 
 /// A call that waits for a person, with the turn that it belongs to.
 #[derive(Clone, Copy)]
@@ -42,10 +47,10 @@ impl<'a> Draft<'a> {
             (CardNews::Opened(_) | CardNews::Waits, None) => self.unwanted(approval),
             (CardNews::Refused(words), Some(asking)) => self.card_refused(words, asking),
             (CardNews::Refused(_), None) => Err(TopicRejection::Stale),
-            (CardNews::Decided { verdict: Verdict::Allow, by, reason }, Some(asking)) => {
-                self.allowed(approval, by, reason.as_ref(), asking)
+            (CardNews::Decided { verdict: Verdict::Allow, by, reason, arguments }, Some(asking)) => {
+                self.allowed(approval, (by, reason.as_ref()), arguments.as_ref(), asking)
             }
-            (CardNews::Decided { verdict: Verdict::Deny, by, reason }, Some(asking)) => {
+            (CardNews::Decided { verdict: Verdict::Deny, by, reason, arguments: _ }, Some(asking)) => {
                 self.denied(approval, by, reason.as_ref(), asking)
             }
             (CardNews::Expired, Some(asking)) => self.card_expired(approval, asking),
@@ -106,8 +111,8 @@ impl<'a> Draft<'a> {
     fn allowed(
         mut self,
         approval: ApprovalId,
-        by: &str,
-        reason: Option<&String>,
+        (by, reason): (&str, Option<&String>),
+        edited: Option<&JsonText>,
         asking: Asking<'_>,
     ) -> Ruling {
         let planned = &asking.call.planned;
@@ -115,9 +120,13 @@ impl<'a> Draft<'a> {
         let Some(tool) = planned.tool.clone() else { return Err(TopicRejection::Stale) };
         let (call, attempt, basis) = (planned.call, Attempt(1), RunBasis::Approved { approval });
         self.decided(approval, Verdict::Allow, by, reason, asking);
-        self.event(TopicEvent::CallStarted { call, attempt, basis });
+        if let Some(arguments) = edited.cloned() {
+            self.event(TopicEvent::CallEdited { call, arguments });
+        }
+        self.event(TopicEvent::CallStarted { call, attempt, basis: basis.clone() });
         self.pay(approval, Payment::Paid);
-        self.directive(Directive::CallTool { call, attempt, tool, arguments: planned.arguments.clone() });
+        let arguments = edited.unwrap_or(&planned.arguments).clone();
+        self.directive(Directive::CallTool { call, attempt, tool, arguments, basis });
         self.noted()
     }
 
@@ -143,6 +152,32 @@ impl<'a> Draft<'a> {
         self.pay(approval, Payment::Paid);
         self.deny_call(asking, "nobody decided in time".to_owned());
         self.noted()
+    }
+
+    /// Denies the calls whose cards a stricter configuration no longer allows, and takes the cards back.
+    pub(super) fn tighten(&mut self, turn: &OpenTurn, newest: &TopicConfig) {
+        let modes = Modes { newest: newest.mode, ..self.modes(turn) };
+        let headless = headless(&turn.config, newest);
+        let denied = |call: &Call| {
+            // What guards said is on the card; here only what changed counts.
+            let tool = call.planned.tool.as_ref()?;
+            match need_in(tool, &Findings::default(), modes, headless) {
+                Need::Deny(words) => Some((call.planned.call, awaited(call)?, words)),
+                Need::Run(_) | Need::Ask(_) => None,
+            }
+        };
+        let denied: Vec<_> = turn.unfinished().filter_map(denied).collect();
+        let Some(at) = turn.steps.last().map(|step| step.at).filter(|_| !denied.is_empty()) else { return };
+        for (call, _, words) in &denied {
+            let result = CallResult::said(CallOutcome::Denied, words.clone());
+            self.finish_call(*call, Attempt::default(), result);
+        }
+        let approvals = denied.iter().map(|(_, approval, _)| *approval).collect();
+        let reason = "the topic's configuration became stricter".to_owned();
+        self.directive(Directive::WithdrawCards { approvals, reason });
+        if turn.unfinished().count() == denied.len() {
+            self.step_boundary(turn, at);
+        }
     }
 
     fn late_debt(mut self, approval: ApprovalId) -> Ruling {

@@ -122,7 +122,7 @@ impl Draft<'_> {
         };
         let (call, attempt, arguments) = (planned.call, attempt.next(), planned.arguments.clone());
         self.event(TopicEvent::CallStarted { call, attempt, basis: basis.clone() });
-        self.directive(Directive::CallTool { call, attempt, tool, arguments });
+        self.directive(Directive::CallTool { call, attempt, tool, arguments, basis: basis.clone() });
         true
     }
 }
@@ -131,7 +131,7 @@ fn fate(turn: &OpenTurn) -> Fate {
     if turn.unfinished().any(Call::is_awaiting) { Fate::Stays } else { Fate::Ends }
 }
 
-fn awaited(call: &Call) -> Option<ApprovalId> {
+pub(super) fn awaited(call: &Call) -> Option<ApprovalId> {
     match &call.stage {
         Stage::Awaiting { approval, .. } => Some(*approval),
         Stage::Planned | Stage::Running { .. } | Stage::Finished(_) => None,

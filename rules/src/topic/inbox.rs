@@ -1,15 +1,17 @@
 //! What comes from people and embedders: opening, configuring, sending.
 
 use pilothouse_messages::topic::{
-    ConfigPatch, Receipt, TopicAnswer, TopicConfig, TopicEvent, TopicRejection,
+    ConfigPatch, Headless, Receipt, TopicAnswer, TopicConfig, TopicEvent, TopicRejection,
 };
 
 use super::draft::Draft;
 use super::{Keyed, Ruling, TopicState, key_digest, text_digest};
+use crate::gate::is_within;
 
 impl Draft<'_> {
     /// The topic's first opening.
     pub(super) fn create(self, config: &TopicConfig) -> Ruling {
+        self.allows(config)?;
         self.record_config(config.clone())
     }
 
@@ -21,7 +23,15 @@ impl Draft<'_> {
         if config == current {
             return self.noted();
         }
+        self.allows(config)?;
         self.record_config(config.clone())
+    }
+
+    /// A topic that was opened under a looser runtime may stay as it is: the gate keeps the bound by itself.
+    fn allows(&self, config: &TopicConfig) -> Result<(), TopicRejection> {
+        let (mode, max) = (config.mode, self.state.limits.max_mode);
+        let unchanged = self.state.config.as_ref().is_some_and(|current| current.mode == mode);
+        if unchanged || is_within(mode, max) { Ok(()) } else { Err(TopicRejection::TooLoose { mode, max }) }
     }
 
     pub(super) fn configure(self, current: &TopicConfig, patch: &ConfigPatch) -> Ruling {
@@ -30,11 +40,23 @@ impl Draft<'_> {
             let at_next_turn = self.state.open.is_some();
             return self.answer(TopicAnswer::Configured { at_next_turn });
         }
+        self.allows(&patched)?;
         self.record_config(patched)
     }
 
+    /// What is stricter counts at once, also for cards that wait.
     fn record_config(mut self, config: TopicConfig) -> Ruling {
-        self.event(TopicEvent::Configured { config, at: self.now });
+        let headless = config.headless;
+        let tightened = self.state.open.as_ref().map(|turn| (turn, config.clone()));
+        // What is stored of it leaves this out; the event after it says it, where it is not the default.
+        let stored = TopicConfig { headless: Headless::default(), ..config };
+        self.event(TopicEvent::Configured { config: stored, at: self.now });
+        if headless != Headless::default() {
+            self.event(TopicEvent::HeadlessSet { headless });
+        }
+        if let Some((turn, config)) = tightened {
+            self.tighten(turn, &config);
+        }
         let at_next_turn = self.state.open.is_some();
         self.answer(TopicAnswer::Configured { at_next_turn })
     }

@@ -15,7 +15,7 @@ use super::Ruling;
 use super::draft::Draft;
 use super::open_turn::{OpenTurn, card};
 use crate::cut::cut;
-use crate::gate::{Need, need};
+use crate::gate::{Modes, Need, headless, need_in};
 
 impl Draft<'_> {
     pub(super) fn model_text(mut self, at: StepRef, delta: &str) -> Ruling {
@@ -68,7 +68,7 @@ impl Draft<'_> {
                 self.event(TopicEvent::StepFinished { at });
                 self.end_turn(turn, stop, HoldReason::TurnEnded);
             }
-            None if calls.iter().all(|call| matches!(call.plan, CallPlan::Reject(_))) => {
+            None if calls.iter().all(|call| matches!(call.plan, CallPlan::Reject(_) | CallPlan::Deny(_))) => {
                 self.step_boundary(turn, at);
             }
             None => {}
@@ -116,14 +116,22 @@ impl Draft<'_> {
             Resolution::Refused(words) => return (None, CallPlan::Reject(words.clone())),
             Resolution::Tool(tool) => tool.as_ref(),
         };
-        let plan = match need(tool, turn.config.mode) {
+        let newest = self.state.config.as_ref().unwrap_or(&turn.config);
+        let plan = match need_in(tool, &asked.findings, self.modes(turn), headless(&turn.config, newest)) {
             Need::Run(basis) => CallPlan::Run(basis),
+            Need::Deny(reason) => CallPlan::Deny(reason),
             Need::Ask(reason) => {
                 let approval = ApprovalId::of(&self.state.topic, call);
                 CallPlan::Ask { approval, reason, expires_at: self.card_expiry(turn) }
             }
         };
         (Some(tool.clone()), plan)
+    }
+
+    /// The modes that count for this turn now.
+    pub(super) fn modes(&self, turn: &OpenTurn) -> Modes {
+        let newest = self.state.config.as_ref().map_or(turn.config.mode, |config| config.mode);
+        Modes { turn: turn.config.mode, newest, max: self.state.limits.max_mode }
     }
 
     fn card_expiry(&self, turn: &OpenTurn) -> Timestamp {
@@ -136,8 +144,9 @@ impl Draft<'_> {
         match (&planned.plan, &planned.tool) {
             (CallPlan::Run(basis), Some(tool)) => {
                 let (attempt, arguments) = (Attempt(1), planned.arguments.clone());
+                let basis = basis.clone();
                 self.event(TopicEvent::CallStarted { call, attempt, basis: basis.clone() });
-                self.directive(Directive::CallTool { call, attempt, tool: tool.clone(), arguments });
+                self.directive(Directive::CallTool { call, attempt, tool: tool.clone(), arguments, basis });
             }
             (CallPlan::Ask { .. }, _) => {
                 if let Some(card) = card(planned, &self.state.topic, &turn.config.tenant) {
@@ -146,6 +155,10 @@ impl Draft<'_> {
             }
             (CallPlan::Reject(words), _) => {
                 let result = CallResult::said(CallOutcome::Rejected, words);
+                self.finish_call(call, Attempt::default(), result);
+            }
+            (CallPlan::Deny(words), _) => {
+                let result = CallResult::said(CallOutcome::Denied, words);
                 self.finish_call(call, Attempt::default(), result);
             }
             // A call is planned to run only with its tool.

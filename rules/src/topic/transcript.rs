@@ -55,6 +55,12 @@ impl Transcript {
             TopicEvent::TextAppended { delta, .. } => self.partial.push_str(delta),
             TopicEvent::StepReplied { text, calls, .. } => self.reply(text.clone(), calls),
             TopicEvent::CallFinished { call, result, .. } => self.finish_call(*call, result),
+            // The model is told what was sent, not what it had asked for.
+            TopicEvent::CallEdited { call, arguments } => {
+                if let Some(asked) = self.asked_mut(*call) {
+                    asked.call.arguments = arguments.clone();
+                }
+            }
             TopicEvent::TurnFinished { .. } => {
                 let text = std::mem::take(&mut self.partial);
                 self.say(text, Vec::new());
@@ -66,7 +72,8 @@ impl Transcript {
             | TopicEvent::CallExpired { .. }
             | TopicEvent::StepFinished { .. }
             | TopicEvent::CardOpened { .. }
-            | TopicEvent::Recovered { .. } => {}
+            | TopicEvent::Recovered { .. }
+            | TopicEvent::HeadlessSet { .. } => {}
         }
     }
 
@@ -91,12 +98,15 @@ impl Transcript {
         }
     }
 
-    fn finish_call(&mut self, id: CallId, result: &CallResult) {
-        let asked = self.entries.iter_mut().rev().find_map(|entry| match entry {
+    fn asked_mut(&mut self, id: CallId) -> Option<&mut Asked> {
+        self.entries.iter_mut().rev().find_map(|entry| match entry {
             Entry::User(_) => None,
             Entry::Assistant { calls, .. } => calls.iter_mut().find(|asked| asked.call.call == id),
-        });
-        if let Some(Asked { result: open @ None, .. }) = asked {
+        })
+    }
+
+    fn finish_call(&mut self, id: CallId, result: &CallResult) {
+        if let Some(Asked { result: open @ None, .. }) = self.asked_mut(id) {
             *open = Some(result.clone());
         }
     }

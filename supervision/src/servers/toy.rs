@@ -269,6 +269,7 @@ impl House {
         };
         let named = |function: Function| (function.definition.name.clone(), function);
         let wiring = Arc::new(Wiring::new(Materials {
+            layers: Default::default(),
             limits,
             clock: Arc::new(TokioClock::starting_at(Timestamp(1_000_000))),
             store: Arc::new(store.clone()),
@@ -420,6 +421,7 @@ async fn end<M: Send + 'static>(slot: &Slot<M>) {
 
 fn order(tool: ResolvedTool) -> CallOrder {
     CallOrder {
+        grant: None,
         tool,
         arguments: JsonText::from(&json!({"a": 1, "b": 2})),
         topic: None,

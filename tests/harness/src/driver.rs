@@ -244,6 +244,8 @@ async fn answer(stage: &mut Stage, line: usize, verb: Verb) -> Result<Option<Fie
         Verb::View(fields) => stage.view(fields).await,
         Verb::Tree => stage.tree().await,
         Verb::Approvals => stage.approvals().await,
+        Verb::Grants => stage.grants().await,
+        Verb::Revoke(fields) => stage.revoke(fields).await,
         Verb::Restart => stage.restart().await,
         // These wait or end, and have no reply.
         Verb::Expect(_) | Verb::ExpectAbsent(_) | Verb::Sleep(_) | Verb::Crash => return Ok(None),

@@ -14,8 +14,8 @@ mod write;
 pub use expect::{Expect, ExpectAbsent, Pattern, Since};
 pub use fields::{
     AttachFields, CallFields, Cards, ConfigFields, ConfigureFields, DecideFields, DetachFields, EnableFields,
-    Level, ListFields, ModelFields, Reach, RefreshFields, RestartFields, Scope, SendFields, ServerFields,
-    SleepFields, StdioFields, Steering, StopFields, TopicFields, TransportFields, ViewFields,
+    Level, ListFields, ModelFields, Reach, RefreshFields, RestartFields, RevokeFields, Scope, SendFields,
+    ServerFields, SleepFields, StdioFields, Steering, StopFields, TopicFields, TransportFields, ViewFields,
 };
 pub use find::{Cursor, Search, matches};
 pub use verb::Verb;

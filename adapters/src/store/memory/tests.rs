@@ -6,7 +6,7 @@ use super::MemoryStore;
 use crate::store::{Batch, Durability, Keyspace, LAZY_WITHIN, Store};
 
 fn put(key: &str, durability: Durability) -> Batch {
-    let mut batch = Batch { changes: Vec::new(), durability };
+    let mut batch = Batch { durability, ..Batch::new() };
     batch.put(Keyspace::Head, key, key);
     batch
 }
@@ -66,7 +66,7 @@ async fn a_power_cut_takes_only_lazy_batches_that_no_sync_and_no_time_covered() 
     lazy("a").await.unwrap();
     tokio::time::advance(LAZY_WITHIN).await;
     lazy("b").await.unwrap();
-    let mut removal = Batch { changes: Vec::new(), durability: Durability::Lazy };
+    let mut removal = Batch { durability: Durability::Lazy, ..Batch::new() };
     removal.delete(Keyspace::Head, "a");
     lane.append(removal).await.unwrap();
     assert_eq!((keys(&store).await, keys(&store.crash()).await), (vec!["b".into()], vec!["a".into()]));
@@ -78,7 +78,7 @@ async fn a_power_cut_takes_only_lazy_batches_that_no_sync_and_no_time_covered() 
         (keys(&store).await, keys(&store.crash()).await),
         (vec!["a".into(), "b".into()], vec!["a".into()])
     );
-    let mut again = Batch { changes: Vec::new(), durability: Durability::Lazy };
+    let mut again = Batch { durability: Durability::Lazy, ..Batch::new() };
     again.delete(Keyspace::Head, "a");
     lane.append(again).await.unwrap();
     lane.append(put("c", Durability::Sync)).await.unwrap();

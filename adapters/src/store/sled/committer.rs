@@ -165,9 +165,14 @@ impl Committer {
             return if batches.is_empty() { Ok(()) } else { Err(StoreError::Closed) };
         };
         let lazy = !sync && !batches.is_empty();
+        let marks: Vec<_> = batches.iter().flat_map(|batch| batch.marks.iter().copied()).collect();
         let written = guarded("writing", || {
             disk.apply(batches)?;
-            if sync { disk.sync() } else { Ok(()) }
+            if !sync {
+                return Ok(());
+            }
+            disk.sync()?;
+            disk.write_marks(&marks)
         });
         self.stop(&written);
         let mut queue = self.queue();

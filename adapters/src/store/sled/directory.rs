@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use pilothouse_messages::error::StoreError;
 
+use super::marks::MARK_FILE;
+
 /// sled's data file.
 pub(super) const DATA_FILE: &str = "db";
 /// What the holder of an open store locks, for as long as it has the store. sled locks its data file, but not on
@@ -102,7 +104,7 @@ pub(super) fn restrict(path: &Path) {
     for (name, path) in entries(path).unwrap_or_default() {
         match name.as_str() {
             "blobs" => set_mode(&path, 0o700),
-            DATA_FILE | LOCK_FILE | "conf" => set_mode(&path, 0o600),
+            DATA_FILE | LOCK_FILE | MARK_FILE | "conf" => set_mode(&path, 0o600),
             snapshot if snapshot.starts_with("snap.") => set_mode(&path, 0o600),
             _ => {}
         }
@@ -114,6 +116,11 @@ fn entries(path: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     entries
         .map(|entry| entry.map(|entry| (entry.file_name().to_string_lossy().into(), entry.path())))
         .collect()
+}
+
+/// Opens a file that only its owner may read; makes it if it does not exist.
+pub(super) fn open_private(path: &Path) -> io::Result<File> {
+    private_file().open(path)
 }
 
 /// Brings the names of new files to the disk.

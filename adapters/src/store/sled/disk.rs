@@ -5,17 +5,21 @@ use std::io;
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::error::StoreError;
 use pilothouse_messages::record::{Chain, Format};
 
 use super::directory::{self, Deadline, Hold};
-use crate::store::{BATCH_BYTES_MAX, Batch, Change, Keyspace, Pair, StoreId, stored_key};
+use super::marks::Marks;
+use crate::store::{BATCH_BYTES_MAX, Batch, Change, Keyspace, Mark, Pair, StoreId, stored_key};
 
 /// The store's own record, under [`FORMAT_KEY`] in [`Keyspace::Meta`]; its payload is the store id.
 const META: Format = Format { keyspace: "meta", version: 1, chain: Chain::None };
 const FORMAT_KEY: &[u8] = b"format";
+/// There once the first mark is written.
+const MARKED_KEY: &[u8] = b"marked";
 /// Pages that sled keeps in memory (64 MiB); its own default is 1 GiB.
 const CACHE_BYTES: u64 = 64 << 20;
 
@@ -26,6 +30,8 @@ pub(super) struct Disk {
     /// sled's flush stops at the kernel; a sync of this handle goes on to the disk.
     file: File,
     store_id: [u8; 16],
+    /// How far logs have come, in a file that sled knows nothing of.
+    marks: Mutex<Marks>,
     /// Given up last: nobody else opens the directory while sled is still closing it.
     _hold: Hold,
 }
@@ -39,7 +45,13 @@ impl Disk {
         let data = path.join(directory::DATA_FILE);
         let file = OpenOptions::new().read(true).write(true).open(&data);
         let file = file.map_err(|error| directory::unusable(&path, &error))?;
-        let mut disk = Self { db: Some(db), file, store_id: [0; 16], _hold: hold };
+        let marks = Marks::open(&path)?;
+        let blank = marks.is_blank();
+        let mut disk = Self { db: Some(db), file, store_id: [0; 16], marks: Mutex::new(marks), _hold: hold };
+        if blank && disk.get(Keyspace::Meta, MARKED_KEY)?.is_some() {
+            let reason = "the file of marks is gone, so nobody can tell whether records are missing".into();
+            return Err(StoreError::Damaged { reason });
+        }
         disk.store_id = disk.identify(&path)?;
         directory::restrict(&path);
         directory::sync(&path)?;
@@ -100,6 +112,28 @@ impl Disk {
     pub(super) fn sync(&self) -> Result<(), StoreError> {
         self.db()?.flush().map_err(engine_error)?;
         self.file.sync_data().map_err(|error| StoreError::Io { reason: error.to_string() })
+    }
+
+    pub(super) fn mark(&self, keyspace: Keyspace) -> Option<Mark> {
+        self.marks.lock().unwrap_or_else(PoisonError::into_inner).get(keyspace)
+    }
+
+    /// Writes marks of what has just been synced.
+    pub(super) fn write_marks(&self, written: &[Mark]) -> Result<(), StoreError> {
+        if written.is_empty() {
+            return Ok(());
+        }
+        let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = marks.is_blank();
+        marks.write(written)?;
+        if first {
+            // From now on the file has to be there.
+            let mut batch = Batch::new();
+            batch.put(Keyspace::Meta, MARKED_KEY, [1]);
+            self.apply(vec![batch])?;
+            self.sync()?;
+        }
+        Ok(())
     }
 
     /// From now on every sync fails: no file system syncs the null device.

@@ -12,7 +12,7 @@ use super::{SledLane, SledStore};
 use crate::store::{Batch, Durability, Keyspace, LAZY_WITHIN, Lane, Store, StoreId};
 
 fn put(key: &str, durability: Durability) -> Batch {
-    let mut batch = Batch { changes: Vec::new(), durability };
+    let mut batch = Batch { durability, ..Batch::new() };
     batch.put(Keyspace::Head, key, key);
     batch
 }

@@ -14,8 +14,8 @@ use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::tool::{Effect, ToolSource};
 use pilothouse_messages::topic::command::Payment;
 use pilothouse_messages::topic::{
-    CallPlan, CardNews, Directive, HoldReason, ModelReply, PlannedCall, Receipt, RequestedCall, Resolution,
-    ResolvedTool, RunBasis, StopReason, TopicAnswer, TopicCommand, TopicConfig, TopicEvent,
+    CallPlan, CardNews, Directive, Findings, HoldReason, ModelReply, PlannedCall, Receipt, RequestedCall,
+    Resolution, ResolvedTool, RunBasis, StopReason, TopicAnswer, TopicCommand, TopicConfig, TopicEvent,
 };
 
 use super::{NOW, topic};
@@ -84,12 +84,12 @@ pub(super) fn opened(call: CallId) -> TopicCommand {
 }
 
 pub(super) fn allows(call: CallId) -> TopicCommand {
-    news(call, CardNews::Decided { verdict: Verdict::Allow, by: "bob".into(), reason: None })
+    news(call, CardNews::Decided { verdict: Verdict::Allow, by: "bob".into(), reason: None, arguments: None })
 }
 
 pub(super) fn denies(call: CallId) -> TopicCommand {
     let reason = Some("too risky".into());
-    news(call, CardNews::Decided { verdict: Verdict::Deny, by: "bob".into(), reason })
+    news(call, CardNews::Decided { verdict: Verdict::Deny, by: "bob".into(), reason, arguments: None })
 }
 
 // Tools.
@@ -109,7 +109,13 @@ pub(super) fn tool(name: &str, effect: Effect) -> ResolvedTool {
 
 fn requested(name: &str, resolution: Resolution) -> RequestedCall {
     let arguments = JsonText::parse(r#"{"a":1}"#).expect("JSON");
-    RequestedCall { provider_id: Some("p".into()), name: name.into(), arguments, resolution }
+    RequestedCall {
+        provider_id: Some("p".into()),
+        name: name.into(),
+        arguments,
+        resolution,
+        findings: Findings::default(),
+    }
 }
 
 /// A call that runs at once.
@@ -246,12 +252,13 @@ pub(super) fn run_model(turn: u64, step: u32) -> Directive {
 
 pub(super) fn run_look(call: CallId, attempt: u32) -> Directive {
     let (tool, arguments) = (tool("look", Effect::Reads), look().arguments);
-    Directive::CallTool { call, attempt: Attempt(attempt), tool, arguments }
+    Directive::CallTool { call, attempt: Attempt(attempt), tool, arguments, basis: RunBasis::Mode }
 }
 
 pub(super) fn run_change(call: CallId) -> Directive {
     let (tool, arguments) = (tool("change", Effect::Edits), change().arguments);
-    Directive::CallTool { call, attempt: Attempt(1), tool, arguments }
+    let basis = RunBasis::Approved { approval: card_of(call) };
+    Directive::CallTool { call, attempt: Attempt(1), tool, arguments, basis }
 }
 
 pub(super) fn open_card(call: CallId) -> Directive {

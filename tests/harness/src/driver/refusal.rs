@@ -2,7 +2,9 @@
 
 use std::error::Error;
 
-use pilothouse::error::{AskError, DecideError, ServerError, StartError, StoreError, TopicError};
+use pilothouse::error::{
+    AskError, DecideError, RevokeError, ServerError, StartError, StoreError, TopicError,
+};
 use pilothouse::topic::TopicRejection;
 
 /// Why a line in was not done. The run goes on.
@@ -57,6 +59,7 @@ fn rejected(rejection: &TopicRejection) -> &'static str {
         TopicRejection::KeyReused { .. } => "key_reused",
         TopicRejection::OtherTenant => "other_tenant",
         TopicRejection::Stale => "stale",
+        TopicRejection::TooLoose { .. } => "too_loose",
         // The enum may grow; the words still say what happened.
         _ => "rejected",
     }
@@ -109,11 +112,18 @@ impl From<DecideError> for Refusal {
     fn from(error: DecideError) -> Self {
         let code = match &error {
             DecideError::Id { .. } => "malformed_id",
+            DecideError::Refused { .. } => "refused",
             DecideError::Ask { source, .. } => asked(source),
             // The enum may grow; the words still say what happened.
             _ => "decide",
         };
         Self::of(code, &error)
+    }
+}
+
+impl From<RevokeError> for Refusal {
+    fn from(error: RevokeError) -> Self {
+        Self::of(asked(&error.source), &error)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pilothouse::Sent;
-use pilothouse::approval::{Card, DecideAnswer, Settlement};
+use pilothouse::approval::{Card, DecideAnswer, Grant, Settlement};
 use pilothouse::call::{CallResult, Content};
 use pilothouse::clock::{Clock, SystemClock};
 use pilothouse::id::{ApprovalId, Sequence, TopicId};
@@ -114,6 +114,16 @@ pub(super) fn card(card: &Card) -> Value {
         "raw_name": card.source.raw_name(), "label": card.label, "title": card.title, "effect": card.effect,
         "arguments": card.arguments, "fingerprint": card.fingerprint, "definition": card.definition,
         "digest": card.digest(), "reason": card.reason, "expires_at": card.expires_at,
+    }))
+}
+
+/// A standing approval.
+pub(super) fn grant(grant: &Grant) -> Value {
+    object(json!({
+        "grant": grant.grant, "approval": grant.approval, "tenant": grant.tenant, "place": grant.place,
+        "of": grant.subject, "tools": grant.fingerprints.len(), "definition": grant.definition,
+        "arguments": grant.arguments, "by": grant.by, "reason": grant.reason, "given_at": grant.given_at,
+        "expires_at": grant.expires_at,
     }))
 }
 

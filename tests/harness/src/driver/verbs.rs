@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use pilothouse::ServerHandle;
-use pilothouse::approval::Decision;
+use pilothouse::approval::{Decision, GrantId, GrantOffer, GrantReach, GrantScope};
 use pilothouse::call::{CallOutcome, CallResult};
 use pilothouse::digest::Digest;
 use pilothouse::id::{ApprovalId, ServerId, TopicId};
+use pilothouse::json::JsonText;
 use pilothouse::model::scripted::ToolRef;
 use pilothouse::tool::identity_digits;
 use pilothouse::topic::TopicConfig;
@@ -20,7 +21,8 @@ use super::stage::Stage;
 use super::windows::{Kept, loaded};
 use crate::line::{
     AttachFields, CallFields, Cards, ConfigureFields, DecideFields, DetachFields, EnableFields, ListFields,
-    RefreshFields, RestartFields, SendFields, StopFields, TopicFields, ViewFields,
+    Reach, RefreshFields, RestartFields, RevokeFields, Scope, SendFields, StopFields, TopicFields,
+    ViewFields,
 };
 
 /// What a verb comes to: the fields of its reply.
@@ -70,6 +72,9 @@ impl Stage {
             digest: fields
                 .digest
                 .map(|text| Digest::parse(&text).unwrap_or_else(|| Digest::of_bytes(&[text.as_bytes()]))),
+            tenant: fields.tenant,
+            arguments: fields.arguments.as_ref().map(JsonText::from),
+            grant: offer(fields.scope.unwrap_or_default(), fields.of.unwrap_or_default()),
         };
         let mut answers = Vec::new();
         for approval in self.chosen(fields.approval)? {
@@ -77,6 +82,27 @@ impl Stage {
             answers.push(show::answer(approval, &answer));
         }
         Ok(show::fields(json!({"answers": answers})))
+    }
+
+    pub(super) async fn grants(&mut self) -> Answered {
+        let grants = self.runtime().await?.grants();
+        Ok(show::fields(json!({"grants": grants.iter().map(show::grant).collect::<Vec<_>>()})))
+    }
+
+    pub(super) async fn revoke(&mut self, fields: RevokeFields) -> Answered {
+        let runtime = self.runtime().await?;
+        let named = match fields.grant.as_str() {
+            "last" => {
+                runtime.grants().into_iter().max_by_key(|grant| grant.given_at).map(|grant| grant.grant)
+            }
+            text => GrantId::parse(text),
+        };
+        let Some(grant) = named else {
+            let words = format!("\"{}\" is no grant: write its 64 hex digits, or \"last\"", fields.grant);
+            return Err(Refusal::new("malformed_id", words));
+        };
+        let answer = runtime.revoke(grant, fields.by).await?;
+        Ok(show::fields(json!({"grant": grant, "answer": answer})))
     }
 
     fn chosen(&self, cards: Cards) -> Result<Vec<ApprovalId>, Refusal> {
@@ -219,6 +245,21 @@ impl Stage {
             }
         }
     }
+}
+
+/// What a decision grants beside its card.
+fn offer(scope: Scope, of: Reach) -> Option<GrantOffer> {
+    let reach = match of {
+        Reach::Tool => GrantReach::Tool,
+        Reach::Server => GrantReach::Server,
+    };
+    let scope = match scope {
+        Scope::Once => return None,
+        Scope::Turn => GrantScope::Turn,
+        Scope::Topic => GrantScope::Topic,
+        Scope::Always => GrantScope::Always,
+    };
+    Some(GrantOffer::new(scope, reach))
 }
 
 /// The server's own name of the tool that has this wire name. A wire name ends in digits of its tool's identity.

@@ -7,7 +7,7 @@ use pilothouse::id::{ServerId, TenantId, TopicId};
 use pilothouse::model::scripted::{Step, ToolRef};
 use pilothouse::secret::Secret;
 use pilothouse::tool::Effect;
-use pilothouse::topic::{ConfigPatch, PermissionMode};
+use pilothouse::topic::{ConfigPatch, Headless, PermissionMode};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
@@ -139,6 +139,8 @@ pub struct ConfigFields {
     pub surface_ttl_ms: Option<u64>,
     /// How long a card waits for a person.
     pub approval_ttl_ms: Option<u64>,
+    /// What becomes of a call that needs a person.
+    pub headless: Option<Headless>,
 }
 
 impl ConfigFields {
@@ -152,6 +154,7 @@ impl ConfigFields {
             builtins: self.builtins.clone(),
             surface_ttl_ms: self.surface_ttl_ms,
             approval_ttl_ms: self.approval_ttl_ms,
+            headless: self.headless,
         }
     }
 }
@@ -210,6 +213,10 @@ pub struct DecideFields {
     pub scope: Option<Scope>,
     /// What it reaches.
     pub of: Option<Reach>,
+    /// The arguments to send instead of the card's.
+    pub arguments: Option<Value>,
+    /// For which tenant the decider speaks.
+    pub tenant: Option<TenantId>,
     /// Why.
     pub reason: Option<String>,
 }
@@ -237,19 +244,39 @@ impl From<String> for Cards {
 }
 
 /// How far a decision reaches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
     /// This card.
+    #[default]
     Once,
+    /// To the end of the turn.
+    Turn,
+    /// As long as the topic.
+    Topic,
+    /// Every topic of the tenant.
+    Always,
 }
 
 /// What a decision reaches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reach {
     /// The card's tool.
+    #[default]
     Tool,
+    /// Every tool that the card's server offers now.
+    Server,
+}
+
+/// `revoke`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RevokeFields {
+    /// The grant's id, as text; `last` is the one that was given last.
+    pub grant: String,
+    /// Who takes it back.
+    pub by: String,
 }
 
 /// `configure`: a topic and any of its settings.

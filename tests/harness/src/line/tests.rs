@@ -50,6 +50,10 @@ fn every_verb_is_read_with_all_its_fields() {
         json!({"restart": {}}),
         json!({"crash": {}}),
         json!({"server_enable": {"id": "files", "enabled": false}}),
+        json!({"decide": {"approval": "last", "decision": "allow", "by": "ann", "scope": "always", "of": "server", "arguments": {"a": 1}, "tenant": "acme"}}),
+        json!({"grants": {}}),
+        json!({"revoke": {"grant": "last", "by": "ann"}}),
+        json!({"configure": {"topic": "t", "mode": "bypassPermissions", "headless": "deny"}}),
     ];
     let verbs: Vec<Verb> = rows.iter().map(read).collect();
     let secrets = format!("{:?}", verbs.first());
@@ -147,13 +151,7 @@ fn a_wrong_line_is_refused_with_its_number_field_and_reason() {
             "\"now\" is not available in this version: write \"next_step\"",
         ),
         (topic(json!({"steering": "inject"})), Some("topic.config.steering"), later),
-        (
-            topic(json!({"mode": "plan"})),
-            Some("topic.config.mode"),
-            "\"plan\" is not available in this version: write \"default\"",
-        ),
         (topic(json!({"context_window": 1})), Some("topic.config.context_window"), later),
-        (json!({"configure": {"topic": "t", "mode": "auto"}}), Some("configure.mode"), later),
         (
             json!({"topic": {"topic": "t", "model": {"provider": "p", "name": "n"}}}),
             Some("topic.model.provider"),
@@ -166,9 +164,8 @@ fn a_wrong_line_is_refused_with_its_number_field_and_reason() {
             Some("server.idle_stop_ms"),
             later,
         ),
-        (decide(json!({"scope": "always"})), Some("decide.scope"), later),
-        (decide(json!({"of": "server"})), Some("decide.of"), later),
-        (decide(json!({"arguments": {}})), Some("decide.arguments"), later),
+        (decide(json!({"scope": "forever"})), Some("decide.scope"), "unknown variant `forever`"),
+        (decide(json!({"of": "tenant"})), Some("decide.of"), "unknown variant `tenant`"),
         (json!({"crash": {"at": "call.intent"}}), Some("crash.at"), later),
     ];
     for (line, field, reason) in rows {

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 /// Verbs that are refused whole.
-const VERBS: [&str; 6] = ["server_remove", "continue", "grants", "audit", "metrics", "revoke"];
+const VERBS: [&str; 4] = ["server_remove", "continue", "audit", "metrics"];
 
 /// What is refused of a field.
 enum Part {
@@ -16,26 +16,20 @@ enum Part {
 
 use Part::{Field, Values};
 
-const MODES: Part = Values(&["acceptEdits", "bypassPermissions", "plan", "auto"], "write \"default\"");
 const STEERING: Part = Values(&["inject"], "write \"chain\"");
 const LEAVE: Part = Field("leave it out");
 
 /// Verb, path of a field as a JSON pointer, what of it is refused.
-const FIELDS: [(&str, &str, Part); 15] = [
+const FIELDS: [(&str, &str, Part); 10] = [
     ("server", "/transport/http", Field("use `stdio` or `peer`")),
     ("server", "/transport/sse", Field("use `stdio` or `peer`")),
     ("server", "/idle_stop_ms", LEAVE),
     ("topic", "/model/provider", Field("use `script`")),
-    ("topic", "/config/mode", MODES),
     ("topic", "/config/steering", STEERING),
     ("topic", "/config/context_window", LEAVE),
-    ("configure", "/mode", MODES),
     ("configure", "/steering", STEERING),
     ("configure", "/context_window", LEAVE),
     ("send", "/level", Values(&["now", "next_turn"], "write \"next_step\"")),
-    ("decide", "/scope", Values(&["turn", "topic", "always"], "write \"once\"")),
-    ("decide", "/of", Values(&["server"], "write \"tool\"")),
-    ("decide", "/arguments", LEAVE),
     ("crash", "/at", LEAVE),
 ];
 

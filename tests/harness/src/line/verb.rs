@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use super::expect::{Expect, ExpectAbsent};
 use super::fields::{
     AttachFields, CallFields, ConfigureFields, DecideFields, DetachFields, EnableFields, ListFields,
-    RefreshFields, RestartFields, SendFields, ServerFields, SleepFields, StopFields, TopicFields, ViewFields,
+    RefreshFields, RestartFields, RevokeFields, SendFields, ServerFields, SleepFields, StopFields,
+    TopicFields, ViewFields,
 };
 
 /// What one line asks for.
@@ -46,6 +47,10 @@ pub enum Verb {
     Tree,
     /// Shows the open cards.
     Approvals,
+    /// Shows the grants that hold.
+    Grants,
+    /// Takes a grant back.
+    Revoke(RevokeFields),
     /// Waits for a line out.
     Expect(Expect),
     /// Waits, and holds if a line does not come.
@@ -59,7 +64,7 @@ pub enum Verb {
 }
 
 /// The verbs, as an unknown one is told.
-const NAMES: [&str; 22] = [
+const NAMES: [&str; 24] = [
     "server",
     "server_restart",
     "server_enable",
@@ -77,6 +82,8 @@ const NAMES: [&str; 22] = [
     "view",
     "tree",
     "approvals",
+    "grants",
+    "revoke",
     "expect",
     "expect_absent",
     "sleep",
@@ -107,6 +114,8 @@ pub(super) fn read(name: &str, body: &Value) -> Result<Verb, FieldError> {
         "view" => fields(name, body).map(Verb::View),
         "tree" => none(name, body).map(|()| Verb::Tree),
         "approvals" => none(name, body).map(|()| Verb::Approvals),
+        "grants" => none(name, body).map(|()| Verb::Grants),
+        "revoke" => fields(name, body).map(Verb::Revoke),
         "expect" => fields(name, body).map(Verb::Expect),
         "expect_absent" => fields(name, body).map(Verb::ExpectAbsent),
         "sleep" => fields(name, body).map(Verb::Sleep),

@@ -1,0 +1,122 @@
+//! What runs without a card: modes, standing approvals, and how both are taken back.
+
+use std::sync::Arc;
+
+use pilothouse::approval::{
+    DecideAnswer, Grant, GrantOffer, GrantReach, GrantScope, GuardVerdict, RevokeAnswer, Subject,
+};
+use pilothouse::json::JsonText;
+use pilothouse::model::scripted::Step;
+use pilothouse::prelude::*;
+use pilothouse::topic::{ConfigPatch, Headless, PermissionMode, TopicStatus};
+use pilothouse_harness::peer::Peer;
+use serde_json::json;
+
+use crate::stage::{Setup, Stage, call, peer, plays, said};
+
+fn tools() -> Arc<Peer> {
+    peer(json!({"tools": [{"name": "look", "reply": "seen"}, {"name": "drop", "reply": "dropped"}]}))
+}
+
+/// A model that calls `drop` in this many turns, once in each.
+fn drops(turns: usize) -> Setup {
+    let turn = || [call("a", "drop", json!({"what": "it"})), Step::text("Done.")];
+    plays((0..turns).flat_map(|_| turn()))
+}
+
+/// One turn to its end, or to a card.
+async fn turn(stage: &mut Stage) -> (TopicStatus, String) {
+    stage.say("Go.").await;
+    stage.until_rest().await;
+    (stage.status(), stage.results().last().map(said).unwrap_or_default())
+}
+
+async fn allow(stage: &mut Stage, offer: GrantOffer) -> Grant {
+    let card = stage.runtime.approvals().pop().expect("a card waits");
+    assert_eq!(stage.decide(&card, Decision::allow("ann").granting(offer)).await, DecideAnswer::Applied);
+    stage.until_status(TopicStatus::Done).await;
+    stage.runtime.grants().pop().expect("a grant holds")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mode_says_for_each_effect_whether_a_call_runs() {
+    use PermissionMode::{AcceptEdits, Auto, Bypass, Default, Plan};
+    let (done, waits) = ((TopicStatus::Done, "succeeded: dropped"), (TopicStatus::AwaitingApproval, ""));
+    let denied = |words| (TopicStatus::Done, words);
+    let rows = [
+        (Default, Effect::Reads, done),
+        (Default, Effect::Edits, waits),
+        (Default, Effect::Executes, waits),
+        (AcceptEdits, Effect::Edits, done),
+        (AcceptEdits, Effect::Executes, waits),
+        (Plan, Effect::Reads, done),
+        (Plan, Effect::Edits, denied("denied: this tool changes things, and the mode \"plan\" only reads")),
+        (
+            Plan,
+            Effect::Unknown,
+            denied("denied: nobody has said what this tool may do, and the mode \"plan\" only reads"),
+        ),
+        (Auto, Effect::Reads, done),
+        (Auto, Effect::Edits, waits),
+        (Bypass, Effect::Edits, done),
+        (Bypass, Effect::Unknown, done),
+    ];
+    for (mode, effect, expected) in rows {
+        let server = Server::in_memory("a", tools()).effect("drop", effect);
+        let mut stage = drops(1).server(server).config(|config| config.mode = mode).raise().await;
+        let (status, result) = turn(&mut stage).await;
+        assert_eq!((status, result.as_str()), expected, "{mode:?}, {effect:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_lets_the_next_call_run_and_a_revoked_one_asks_again() {
+    let mut stage = drops(3).peer("a", &tools()).raise().await;
+    assert_eq!(turn(&mut stage).await.0, TopicStatus::AwaitingApproval);
+    let grant = allow(&mut stage, GrantOffer::new(GrantScope::Topic, GrantReach::Tool)).await;
+    assert_eq!(turn(&mut stage).await, (TopicStatus::Done, "succeeded: dropped".into()));
+    assert_eq!(stage.runtime.revoke(grant.grant, "bob").await, Ok(RevokeAnswer::Revoked));
+    assert_eq!(stage.runtime.revoke(grant.grant, "bob").await, Ok(RevokeAnswer::Unknown));
+    assert_eq!((stage.runtime.grants(), turn(&mut stage).await.0), (vec![], TopicStatus::AwaitingApproval));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stricter_mode_counts_at_once_and_takes_open_cards_back() {
+    let mut stage = drops(1).peer("a", &tools()).raise().await;
+    assert_eq!(turn(&mut stage).await.0, TopicStatus::AwaitingApproval);
+    let patch = ConfigPatch { mode: Some(PermissionMode::Plan), ..ConfigPatch::default() };
+    stage.topic.configure(patch).await.expect("it is taken");
+    stage.until_status(TopicStatus::Done).await;
+    let results: Vec<_> = stage.results().iter().map(said).collect();
+    assert_eq!(results, ["denied: nobody has said what this tool may do, and the mode \"plan\" only reads"]);
+    stage.runtime.shutdown().await;
+    assert_eq!(stage.runtime.approvals(), vec![]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_headless_topic_denies_what_needs_a_person() {
+    let setup = drops(1).peer("a", &tools()).config(|config| config.headless = Headless::Deny);
+    let (status, result) = turn(&mut setup.raise().await).await;
+    let words = "denied: nobody has said what this tool may do, and nobody is there to be asked";
+    assert_eq!((status, result.as_str()), (TopicStatus::Done, words));
+}
+
+#[tokio::test(start_paused = true)]
+async fn edited_arguments_are_what_is_sent_and_pass_the_guards_again() {
+    let guard = |subject: &Subject| match subject.arguments.get("what") {
+        Some(what) if what == "all" => GuardVerdict::Deny("not everything".into()),
+        _ => GuardVerdict::Pass,
+    };
+    let peer = tools();
+    let mut stage = drops(1).guard(guard).peer("a", &peer).raise().await;
+    turn(&mut stage).await;
+    let card = stage.runtime.approvals().pop().expect("a card waits");
+    let with = |text: &str| Decision::allow("ann").with_arguments(JsonText::parse(text).expect("JSON"));
+    let refused = stage.runtime.decide(card.approval, with(r#"{"what":"all"}"#)).await;
+    assert!(refused.expect_err("a guard says no").to_string().ends_with("not everything"));
+    assert_eq!(stage.decide(&card, with(r#"{"what":"half"}"#)).await, DecideAnswer::Applied);
+    stage.until_status(TopicStatus::Done).await;
+    let view = stage.view();
+    let call = &view.turns[0].steps[0].calls[0];
+    assert_eq!(call.arguments.value(), json!({"what": "half"}));
+}
