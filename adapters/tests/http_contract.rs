@@ -20,13 +20,19 @@ use tokio::time::timeout;
 
 #[path = "http_contract/faults.rs"]
 mod faults;
+#[path = "mcp_contract/modern.rs"]
+mod modern;
 #[allow(dead_code, reason = "processes are for the other transports")]
 #[path = "mcp_contract/script.rs"]
 mod script;
 #[path = "http_contract/site.rs"]
 mod site;
+#[allow(dead_code, reason = "what a server spoke before is for the other transports")]
+#[path = "mcp_contract/terms.rs"]
+mod terms;
 use script::{first_page, second_page};
 use site::{Fault, Kind, SESSION, Sessions, Site};
+use terms::{done, request, terms};
 
 /// A key that is sent to every server.
 const CANARY: &str = "sk-canary-0123456789";
@@ -61,7 +67,7 @@ fn connector_at(url: &str, kind: Kind, policy: impl ServerPolicy) -> Box<dyn Con
 async fn open_at(url: &str, kind: Kind) -> (Arc<dyn Connection>, mpsc::Receiver<Notice>) {
     let (notices, noticed) = mpsc::channel(1);
     let connector = connector_at(url, kind, AllowAll);
-    let connected = timeout(Duration::from_secs(20), connector.connect(notices)).await;
+    let connected = timeout(Duration::from_secs(20), connector.connect(terms(notices))).await;
     (connected.expect("in time").expect("connected"), noticed)
 }
 
@@ -72,13 +78,13 @@ async fn open(site: &Site, kind: Kind) -> Arc<dyn Connection> {
 async fn refused(url: &str, kind: Kind, policy: impl ServerPolicy) -> ConnectError {
     let (notices, _noticed) = mpsc::channel(1);
     let connector = connector_at(url, kind, policy);
-    let connected = timeout(Duration::from_secs(20), connector.connect(notices)).await;
+    let connected = timeout(Duration::from_secs(20), connector.connect(terms(notices))).await;
     connected.expect("in time").err().expect("refused")
 }
 
 async fn call(link: &dyn Connection, tool: &str, given: Value) -> Result<CallResult, RequestError> {
     let arguments = given.as_object().cloned().unwrap_or_default();
-    let calling = link.call(tool.to_owned(), arguments, Map::new());
+    let calling = done(link.call(request(tool, arguments)));
     timeout(Duration::from_secs(20), calling).await.expect("in time")
 }
 
@@ -108,10 +114,14 @@ async fn a_connection_greets_lists_and_calls() {
         assert_eq!(link.protocol(), "2025-06-18", "{over}");
         let tools = first_page().as_array().cloned().unwrap();
         let first = link.list_page(None).await;
-        assert_eq!(first, Ok(Page { tools, next_cursor: Some("second".to_owned()) }), "{over}");
+        assert_eq!(
+            first,
+            Ok(Page { tools, next_cursor: Some("second".to_owned()), ..Page::default() }),
+            "{over}"
+        );
         let tools = second_page().as_array().cloned().unwrap();
         let second = link.list_page(Some("second".to_owned())).await;
-        assert_eq!(second, Ok(Page { tools, next_cursor: None }), "{over}");
+        assert_eq!(second, Ok(Page { tools, ..Page::default() }), "{over}");
         assert_eq!(call(&*link, "echo", json!({"text": "hé"})).await, said(Succeeded, "hé"), "{over}");
         assert_eq!(call(&*link, "fails", json!({})).await, said(Failed, "no"), "{over}");
         let unknown = RequestError::Server { code: -32602, message: "unknown tool nothing".to_owned() };
@@ -173,8 +183,7 @@ async fn a_call_that_is_dropped_is_cancelled_at_the_server() {
     for (kind, sessions) in KINDS {
         let site = Site::start("plain", kind, sessions, sound()).await;
         let link = open(&site, kind).await;
-        let hanging =
-            timeout(Duration::from_millis(50), link.call("hangs".to_owned(), Map::new(), Map::new()));
+        let hanging = timeout(Duration::from_millis(50), link.call(request("hangs", Map::new())));
         assert!(hanging.await.is_err(), "{kind:?}");
         let cancelled = || site.seen().iter().any(|seen| seen.rpc() == "notifications/cancelled");
         becomes("the server hears of it", cancelled).await;

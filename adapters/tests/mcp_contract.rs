@@ -7,20 +7,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use pilothouse_adapters::asks::AskPort;
 use pilothouse_adapters::mcp::{PipeConnector, StdioConnector};
 use pilothouse_adapters::server::{
-    Answers, CacheScope, CallAnswer, CallRequest, Connection, Connector, InputRequired, Negotiate, Notice,
-    Notices, Page, Pulse, TaskState, TaskTicket, Terms,
+    Answers, CacheScope, CallAnswer, Connection, Connector, InputRequired, Notice, Page, Pulse, TaskState, TaskTicket,
 };
 use pilothouse_messages::call::{CallOutcome, CallResult};
 use pilothouse_messages::error::{ConnectError, RequestError};
 use pilothouse_messages::id::ServerId;
 use pilothouse_messages::limits::Limits;
-use pilothouse_messages::protocol::{Heard, ProtocolStep, Remembered};
+use pilothouse_messages::protocol::Remembered;
 use pilothouse_messages::secret::Secret;
 use pilothouse_messages::server::{ServerDefinition, Transport};
-use pilothouse_rules::protocol::Negotiation;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -33,7 +30,10 @@ mod modern;
 mod process;
 #[path = "mcp_contract/script.rs"]
 mod script;
+#[path = "mcp_contract/terms.rs"]
+mod terms;
 use script::{Inside, KEY, SCRIPT, first_page, second_page, serve_process};
+use terms::{done, request, terms, terms_after};
 
 /// Not a test: the body of the processes that the others start.
 #[test]
@@ -83,44 +83,6 @@ fn inside(name: &'static str) -> PipeConnector {
 /// The same script over both transports.
 fn both(script: &'static str) -> [(&'static str, Box<dyn Connector>); 2] {
     [("pipe", Box::new(inside(script))), ("process", Box::new(outside(script)))]
-}
-
-struct Rule(Negotiation);
-
-impl Negotiate for Rule {
-    fn first(&mut self) -> ProtocolStep {
-        self.0.first()
-    }
-
-    fn heard(&mut self, heard: Heard) -> ProtocolStep {
-        self.0.heard(heard)
-    }
-}
-
-/// Silence to `server/discover` is waited out for this long.
-const DISCOVER: Duration = Duration::from_millis(200);
-
-fn terms_after(notices: Notices, spoken: Remembered) -> Terms {
-    let server = ServerId::new("scripted").unwrap();
-    Terms::new(notices, Box::new(Rule(Negotiation::new(spoken))), DISCOVER, AskPort::refusing(server))
-}
-
-fn terms(notices: Notices) -> Terms {
-    terms_after(notices, Remembered::Nothing)
-}
-
-fn request(tool: &str, arguments: Map<String, Value>) -> CallRequest {
-    CallRequest::new(tool, arguments)
-}
-
-async fn done(
-    calling: impl Future<Output = Result<CallAnswer, RequestError>>,
-) -> Result<CallResult, RequestError> {
-    match calling.await {
-        Ok(CallAnswer::Done(result)) => Ok(result),
-        Ok(other) => panic!("it is not done: {other:?}"),
-        Err(error) => Err(error),
-    }
 }
 
 async fn open(connector: &dyn Connector) -> (Arc<dyn Connection>, mpsc::Receiver<Notice>) {

@@ -44,11 +44,11 @@ fn a_server_behind_a_url_names_the_feature_that_it_needs() {
 
 fn never() -> Arc<dyn pilothouse_adapters::server::Connector> {
     use pilothouse_adapters::BoxFuture;
-    use pilothouse_adapters::server::{Connection, Connector, Notices};
+    use pilothouse_adapters::server::{Connection, Connector, Terms};
     use pilothouse_messages::error::ConnectError;
     struct Never;
     impl Connector for Never {
-        fn connect(&self, _: Notices) -> BoxFuture<'_, Result<Arc<dyn Connection>, ConnectError>> {
+        fn connect(&self, _: Terms) -> BoxFuture<'_, Result<Arc<dyn Connection>, ConnectError>> {
             Box::pin(std::future::pending())
         }
 
