@@ -118,6 +118,7 @@ async fn ledger(directory: &Path, callers: u64) -> Arc<Wiring> {
     limits.mailbox = limits.mailbox.max(usize::try_from(callers).expect("a count"));
     let store = SledStore::open(directory).await.expect("the store opens");
     let wiring = Arc::new(Wiring::new(Materials {
+        layers: Default::default(),
         limits,
         clock: Arc::new(SystemClock),
         store: Arc::new(store),

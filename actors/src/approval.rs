@@ -197,7 +197,7 @@ impl ApprovalShell {
     fn take(&mut self, letter: Letter<ApprovalMsg>) -> Result<(), StoreError> {
         if let Some(error) = self.wiring.approval.stopped.load_full() {
             if let ApprovalMsg::Command { reply: Some(reply), .. } = letter.body {
-                reply.send(Err(StoreError::clone(&error)));
+                reply.send(Err(StoreError::Stopped { reason: error.to_string() }));
             }
             return Ok(());
         }

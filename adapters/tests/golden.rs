@@ -6,12 +6,14 @@
 use std::fmt::Debug;
 use std::path::PathBuf;
 
-use pilothouse_adapters::store::log::{GENESIS, JOURNAL, LEDGER, LISTING, NAMES};
+use pilothouse_adapters::store::log::{GENESIS, GRANTS, JOURNAL, LEDGER, LISTING, NAMES};
 use pilothouse_messages::approval::{ApprovalEvent, Card, Verdict};
 use pilothouse_messages::call::{CallOutcome, CallResult, Content};
 use pilothouse_messages::digest::Digest;
+use pilothouse_messages::grant::{ArgumentRule, Grant, GrantEnd, GrantPlace, GrantSubject, PathCase};
 use pilothouse_messages::id::{
-    ApprovalId, Attempt, CallId, MessageId, Revision, ServerId, StepId, StepRef, TenantId, TopicId, TurnId,
+    ApprovalId, Attempt, CallId, GrantId, MessageId, Revision, ServerId, StepId, StepRef, TenantId, TopicId,
+    TurnId,
 };
 use pilothouse_messages::json::JsonText;
 use pilothouse_messages::listing::{DroppedTool, Listing};
@@ -238,11 +240,80 @@ fn topic_events() -> Vec<TopicEvent> {
     events.extend(held());
     let causes = [Recovery::ProcessRestart, Recovery::SessionRestart];
     events.extend(causes.map(|cause| TopicEvent::Recovered { cause, at }));
+    events.extend(gated());
     let structured = Content::Structured(JsonText::parse(r#"{"n":1}"#).unwrap());
     let result =
         CallResult { outcome: CallOutcome::Succeeded, content: vec![structured], retry_after_ms: None };
     events.push(TopicEvent::CallFinished { call: call(1), attempt: Attempt(1), result });
     events
+}
+
+/// What came with modes and grants, behind everything older.
+fn gated() -> Vec<TopicEvent> {
+    let at = Timestamp(1_800_000_000_000);
+    let modes =
+        [PermissionMode::AcceptEdits, PermissionMode::Plan, PermissionMode::Auto, PermissionMode::Bypass];
+    let configured =
+        |mode| TopicEvent::Configured { config: TopicConfig { mode, ..TopicConfig::new("m") }, at };
+    let started = |basis| TopicEvent::CallStarted { call: call(1), attempt: Attempt(1), basis };
+    let denied = planned(5, None, CallPlan::Deny("never".into()));
+    let usage = Usage { input: 1, output: 2 };
+    let mut events: Vec<_> = modes.map(configured).into();
+    events.extend([
+        started(RunBasis::Grant { grant: GrantId::of(card_of(1)) }),
+        started(RunBasis::Classified),
+        TopicEvent::StepReplied {
+            at: step(),
+            text: String::new(),
+            calls: vec![denied],
+            finish: FinishReason::Stop,
+            usage,
+        },
+        TopicEvent::HeadlessSet { headless: Headless::Park },
+        TopicEvent::HeadlessSet { headless: Headless::Deny },
+        TopicEvent::CallEdited { call: call(1), arguments: JsonText::parse(r#"{"a":1.50}"#).unwrap() },
+    ]);
+    events
+}
+
+fn grant_events() -> Vec<ApprovalEvent> {
+    let (approval, at) = (card_of(1), Timestamp(1_800_000_000_004));
+    let (topic, server) = (TopicId::new("topic-7").unwrap(), ServerId::new("files").unwrap());
+    let full = Grant {
+        grant: GrantId::of(approval),
+        approval,
+        tenant: TenantId::default(),
+        place: GrantPlace::Turn { topic: topic.clone(), turn: TurnId(3) },
+        subject: GrantSubject::Tool(mcp_source()),
+        fingerprints: vec![Digest([0x11; 32]), Digest([0x12; 32])],
+        definition: Digest([0x22; 32]),
+        arguments: vec![
+            ArgumentRule::Exact { digest: Digest([0x33; 32]) },
+            ArgumentRule::Equals { pointer: "/a".into(), value: JsonText::parse("1.50").unwrap() },
+            ArgumentRule::Under { pointer: "/p".into(), path: "/w".into(), case: PathCase::Sensitive },
+            ArgumentRule::Under { pointer: "/p".into(), path: "/w".into(), case: PathCase::Insensitive },
+        ],
+        by: "ada".into(),
+        reason: Some("daily".into()),
+        given_at: at,
+        expires_at: Some(Timestamp(1_800_086_400_000)),
+    };
+    let bare = |place, subject| Grant {
+        place,
+        subject,
+        arguments: vec![],
+        reason: None,
+        expires_at: None,
+        ..full.clone()
+    };
+    let of_topic = bare(GrantPlace::Topic { topic }, GrantSubject::Server(server));
+    let always = bare(GrantPlace::Always, GrantSubject::Tool(ToolSource::Builtin { name: "clock".into() }));
+    let ends =
+        [GrantEnd::Revoked { by: "ada".into() }, GrantEnd::Expired, GrantEnd::Void, GrantEnd::TurnOver];
+    let grant = full.grant;
+    let given = [full, of_topic, always].map(|grant| ApprovalEvent::Granted { grant });
+    let ended = ends.map(|end| ApprovalEvent::GrantEnded { grant, end, at });
+    given.into_iter().chain(ended).collect()
 }
 
 fn approval_events() -> Vec<ApprovalEvent> {
@@ -274,6 +345,17 @@ fn approval_events() -> Vec<ApprovalEvent> {
         ApprovalEvent::Withdrawn { approval, reason: "the turn was stopped".into(), at },
         ApprovalEvent::Paid { approval, payment: Payment::Paid, at },
         ApprovalEvent::Paid { approval, payment: Payment::Void, at },
+        ApprovalEvent::DecidedWith {
+            approval,
+            verdict: Verdict::Allow,
+            by: "ada".into(),
+            reason: None,
+            digest,
+            arguments: Some(JsonText::parse(r#"{"path":"b.txt"}"#).unwrap()),
+            terms: Digest([0x44; 32]),
+            at,
+        },
+        ApprovalEvent::ForeignDecider { approval, by: "eve".into(), at },
     ]
 }
 
@@ -316,6 +398,11 @@ fn events_of_topics_keep_their_bytes() {
 #[test]
 fn events_of_the_ledger_keep_their_bytes() {
     check("approval_event.hex", LEDGER, &approval_events());
+}
+
+#[test]
+fn events_of_grants_keep_their_bytes() {
+    check("grant_event.hex", GRANTS, &grant_events());
 }
 
 #[test]

@@ -11,7 +11,7 @@ use pilothouse_adapters::store::large::{remove, stage};
 use pilothouse_adapters::store::log::put_record;
 use pilothouse_adapters::store::sled::SledStore;
 use pilothouse_adapters::store::{
-    BATCH_BYTES_MAX, Batch, Durability, KEY_BYTES_MAX, Keyspace, Lane, Store, VALUE_BYTES_MAX,
+    BATCH_BYTES_MAX, Batch, Durability, KEY_BYTES_MAX, Keyspace, Lane, Mark, Store, VALUE_BYTES_MAX,
 };
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::error::StoreError;
@@ -276,4 +276,44 @@ async fn what_was_acknowledged_survives_a_kill_at_any_moment() {
         before = found;
         store.close().await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn marks_outlive_the_process_and_their_loss_is_damage() {
+    let directory = tempfile::tempdir().unwrap();
+    let mark = |sequence| Mark { keyspace: Keyspace::Ledger, sequence, link: Digest([7; 32]) };
+    let store = SledStore::open(directory.path()).await.unwrap();
+    for sequence in 1..=3 {
+        let mut batch = put(Keyspace::Ledger, &[sequence], b"v");
+        batch.marks.push(mark(sequence.into()));
+        store.lane().append(batch).await.unwrap();
+    }
+    store.close().await.unwrap();
+
+    let file = directory.path().join("marks");
+    let whole = fs::read(&file).unwrap();
+    // Two slots in turn: the third mark is in the first one, the second in the other.
+    let rows: [(&str, &[usize], Option<u64>); 4] = [
+        ("whole", &[], Some(3)),
+        ("the newest is torn", &[5], Some(2)),
+        ("the older is torn", &[64 + 5], Some(3)),
+        ("both are rotten", &[5, 64 + 5], None),
+    ];
+    for (what, flips, expected) in rows {
+        let mut bytes = whole.clone();
+        flips.iter().for_each(|place| bytes[*place] ^= 1);
+        fs::write(&file, bytes).unwrap();
+        let opened = SledStore::open(directory.path()).await;
+        match (opened, expected) {
+            (Ok(store), Some(sequence)) => {
+                assert_eq!(store.mark(Keyspace::Ledger).await, Ok(Some(mark(sequence))), "{what}");
+                store.close().await.unwrap();
+            }
+            (Err(StoreError::Damaged { .. }), None) => {}
+            (opened, _) => panic!("{what}: {opened:?}"),
+        }
+    }
+    fs::remove_file(&file).unwrap();
+    let opened = SledStore::open(directory.path()).await;
+    assert!(matches!(opened, Err(StoreError::Damaged { .. })), "the file is gone: {opened:?}");
 }

@@ -279,7 +279,6 @@ pub enum ApprovalCommand {
 
 /// What happened in the ledger. These are stored: their bytes are frozen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(clippy::large_enum_variant, reason = "read once, written once, never kept in numbers")]
 pub enum ApprovalEvent {
     /// A card waits for a person.
     Opened {

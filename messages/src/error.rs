@@ -59,6 +59,12 @@ pub enum StoreError {
     /// The store was closed.
     #[error("the store is closed")]
     Closed,
+    /// The store failed its writer before, so that nobody knows what it holds; nothing was changed.
+    #[error("nothing is approved until the runtime is started again, since the store failed: {reason}")]
+    Stopped {
+        /// What failed, in plain words.
+        reason: String,
+    },
     /// A value or batch is larger than the store takes.
     #[error("{what} has {bytes} bytes, the store takes at most {limit}")]
     TooLarge {
@@ -213,6 +219,7 @@ impl AskError {
             | StoreError::Locked { .. }
             | StoreError::Damaged { .. }
             | StoreError::NewerFormat { .. }
+            | StoreError::Stopped { .. }
             | StoreError::TooLarge { .. } => Self::Store(error),
         }
     }

@@ -303,7 +303,7 @@ async fn a_decision_is_answered_and_takes_effect_only_once_it_is_durable() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_decision_that_does_not_become_durable_is_none() {
+async fn a_decision_that_does_not_become_durable_is_none_and_nothing_is_approved_until_a_restart() {
     let (peer, store) = (tools(), memory());
     let steps = [call("a", "drop", json!({})), Step::text("Done.")];
     let mut stage = plays(steps).peer("a", &peer).store(store.clone()).raise().await;
@@ -316,7 +316,15 @@ async fn a_decision_that_does_not_become_durable_is_none() {
     assert_eq!(answer, Err(DecideError::Ask { approval: card.approval, source }));
     sleep(Duration::from_secs(1)).await;
     assert_eq!((stage.runtime.approvals(), peer.executions("drop")), (vec![card.clone()], 0));
-    assert_eq!(stage.decide(&card, Decision::allow("ann")).await, DecideAnswer::Applied);
-    assert_eq!(stage.until_end().await, StopReason::Completed);
+    let again = stage.runtime.decide(card.approval, Decision::allow("ann")).await;
+    let stopped =
+        |source: &AskError| matches!(source, AskError::Store(pilothouse::error::StoreError::Stopped { .. }));
+    assert!(matches!(&again, Err(DecideError::Ask { source, .. }) if stopped(source)), "{again:?}");
+    assert_eq!(stage.runtime.tree().children[0].state, "failed");
+
+    let next = plays([Step::text("Done.")]).peer("a", &peer).store(store.crash());
+    let next = Stage::on(next.start().await, "t", stage.view().config.clone()).await;
+    assert_eq!(next.decide(&card, Decision::allow("ann")).await, DecideAnswer::Applied);
+    holds("the call runs", || next.status() == TopicStatus::Done).await;
     assert_eq!(peer.executions("drop"), 1);
 }

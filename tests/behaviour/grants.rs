@@ -32,7 +32,7 @@ async fn turn(stage: &mut Stage) -> (TopicStatus, String) {
 }
 
 async fn allow(stage: &mut Stage, offer: GrantOffer) -> Grant {
-    let card = stage.runtime.approvals().pop().expect("a card waits");
+    let card = stage.until_card().await;
     assert_eq!(stage.decide(&card, Decision::allow("ann").granting(offer)).await, DecideAnswer::Applied);
     stage.until_status(TopicStatus::Done).await;
     stage.runtime.grants().pop().expect("a grant holds")
@@ -109,8 +109,8 @@ async fn edited_arguments_are_what_is_sent_and_pass_the_guards_again() {
     };
     let peer = tools();
     let mut stage = drops(1).guard(guard).peer("a", &peer).raise().await;
-    turn(&mut stage).await;
-    let card = stage.runtime.approvals().pop().expect("a card waits");
+    stage.say("Go.").await;
+    let card = stage.until_card().await;
     let with = |text: &str| Decision::allow("ann").with_arguments(JsonText::parse(text).expect("JSON"));
     let refused = stage.runtime.decide(card.approval, with(r#"{"what":"all"}"#)).await;
     assert!(refused.expect_err("a guard says no").to_string().ends_with("not everything"));
@@ -119,4 +119,20 @@ async fn edited_arguments_are_what_is_sent_and_pass_the_guards_again() {
     let view = stage.view();
     let call = &view.turns[0].steps[0].calls[0];
     assert_eq!(call.arguments.value(), json!({"what": "half"}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_tool_or_server_voids_its_grant() {
+    let store = crate::stage::memory();
+    let before = peer(json!({"tools": [{"name": "drop", "description": "Drops.", "reply": "dropped"}]}));
+    let mut stage = drops(1).peer("a", &before).store(store.clone()).raise().await;
+    stage.say("Go.").await;
+    allow(&mut stage, GrantOffer::new(GrantScope::Always, GrantReach::Tool)).await;
+    let after = peer(json!({"tools": [{"name": "drop", "description": "Burns.", "reply": "burnt"}]}));
+    let mut next = drops(1).peer("a", &after).store(store.crash()).raise().await;
+    assert_eq!(next.runtime.grants().len(), 1);
+    next.say("Go.").await;
+    next.until_card().await;
+    crate::stage::holds("the grant is void", || next.runtime.grants().is_empty()).await;
+    assert_eq!((before.executions("drop"), after.executions("drop")), (1, 0));
 }

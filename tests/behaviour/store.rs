@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse::approval::DecideAnswer;
-use pilothouse::error::{AskError, StoreError, TopicError};
+use pilothouse::approval::{Card, DecideAnswer};
+use pilothouse::error::{AskError, DecideError, StoreError, TopicError};
 use pilothouse::limits::Limits;
 use pilothouse::model::scripted::{ScriptedModel, Step};
 use pilothouse::prelude::*;
@@ -166,18 +166,17 @@ async fn with_one_mishap(store: &Faulty, when: &str) {
         taken.insert(persistent(async || topic.send_with_key(text, text).await).await.message);
         sleep(Duration::from_millis(20)).await;
         for card in runtime.approvals() {
-            let decision = Decision::allow("ann").of(&card);
-            persistent(async || runtime.decide(card.approval, decision.clone()).await).await;
+            decided(&runtime, &topic, &card).await;
         }
         sleep(Duration::from_millis(20)).await;
     }
     let view = || topic.view().expect("it was opened");
-    let rests = || matches!(view().status, TopicStatus::Done | TopicStatus::Error);
+    let rests = || matches!(view().status, TopicStatus::Done | TopicStatus::Error | TopicStatus::Aborted);
     let begun = Instant::now();
     while !rests() {
         assert!(begun.elapsed() < PATIENCE, "{when}: it hangs as {:?}", view().status);
         for card in runtime.approvals() {
-            persistent(async || runtime.decide(card.approval, Decision::allow("ann")).await).await;
+            decided(&runtime, &topic, &card).await;
         }
         sleep(Duration::from_millis(100)).await;
     }
@@ -196,6 +195,21 @@ async fn with_one_mishap(store: &Faulty, when: &str) {
     let kept = next.topic("t").await.expect("it is stored");
     holds("it is read back", || kept.view().is_some_and(|view| !view.turns.is_empty())).await;
     assert_eq!(messages(&kept.view().expect("it is read back")), places, "{when}");
+}
+
+/// Decides until there is an answer; stops the turn if nothing is approved any more.
+async fn decided(runtime: &Runtime, topic: &Topic, card: &Card) {
+    for _ in 0..20 {
+        match runtime.decide(card.approval, Decision::allow("ann").of(card)).await {
+            Ok(_answer) => return,
+            Err(DecideError::Ask { source: AskError::Store(StoreError::Stopped { .. }), .. }) => {
+                persistent(async || topic.stop("ann").await).await;
+                return;
+            }
+            Err(_again) => sleep(Duration::from_millis(100)).await,
+        }
+    }
+    panic!("nobody says what became of the decision");
 }
 
 /// Asks until there is an answer, as a careful caller does.

@@ -1,5 +1,4 @@
 use std::sync::Arc;
-use std::time::Instant;
 
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::grant::{ArgumentRule, Grant, GrantPlace, GrantSubject, PathCase};
@@ -150,9 +149,8 @@ fn a_path_is_under_a_directory_only_if_its_text_says_so_beyond_doubt() {
     }
 }
 
-/// Not a measurement: a look-up that walked over all grants would take a thousand times as long.
 #[test]
-fn ten_thousand_grants_cost_a_call_no_more_than_a_few() {
+fn among_ten_thousand_grants_a_call_finds_its_own_and_no_other() {
     let mut book = GrantBook::default();
     for index in 0..10_000 {
         let exact = JsonText::parse(format!("{{\"n\":{index}}}")).expect("JSON");
@@ -161,12 +159,7 @@ fn ten_thousand_grants_cost_a_call_no_more_than_a_few() {
             _ => grant.arguments = vec![ArgumentRule::exactly(&exact)],
         }));
     }
-    assert!(covers(&book, &tool("write", 1, 2), r#"{"n":7777}"#, 10).grant.is_some());
-    let began = Instant::now();
-    for _ in 0..1_000 {
-        assert_eq!(covers(&book, &tool("write", 1, 2), r#"{"n":10001}"#, 10), Coverage::default());
-    }
-    let each = began.elapsed() / 1_000;
-    println!("one look-up among {} grants: {each:?}", book.len());
-    assert!(each.as_micros() < 200, "{each:?}");
+    let found = |arguments| covers(&book, &tool("write", 1, 2), arguments, 10);
+    let own = Coverage { grant: Some(grant(7_777, |_| {}).grant), void: vec![] };
+    assert_eq!((found(r#"{"n":7777}"#), found(r#"{"n":10001}"#)), (own, Coverage::default()));
 }

@@ -2,10 +2,10 @@ use pilothouse_messages::error::StoreError;
 use pilothouse_messages::id::TopicId;
 use pilothouse_messages::record::Format;
 
-use super::{GENESIS, JOURNAL, LEDGER, Log, PART_BYTES, put_record, read_log, topic_prefix};
+use super::{GENESIS, JOURNAL, LEDGER, Log, PART_BYTES, put_record, read_log, read_marked_log, topic_prefix};
 use crate::store::memory::MemoryStore;
 use crate::store::pages::PAGE;
-use crate::store::{Batch, Change, Keyspace, Store};
+use crate::store::{Batch, Change, Keyspace, Mark, Store};
 
 /// A batch for each payload, linked and numbered from 1.
 fn written(format: &Format, prefix: &[u8], payloads: &[String]) -> Vec<Batch> {
@@ -138,4 +138,61 @@ async fn a_newer_format_is_named() {
     let store = stored(written(&newer, b"", &["from the future".into()])).await;
     let expected = StoreError::NewerFormat { keyspace: "journal".into(), found: 2, known: 1 };
     assert_eq!(read(&store, b"", &JOURNAL).await, Err(expected));
+}
+
+/// Whatever happens to the end of a log after it was acknowledged, it is not taken for the truth. What came after the
+/// mark was never acknowledged.
+#[tokio::test]
+async fn a_log_that_lost_what_was_marked_is_damaged() {
+    let texts: Vec<String> = (1..=4).map(|n| format!("record {n}")).collect();
+    let batches = written(&LEDGER, b"", &texts);
+    let record = |n: usize| match batches[n - 1].changes.as_slice() {
+        [Change::Put(_, key, value)] => (key.clone(), value.clone()),
+        other => panic!("{other:?}"),
+    };
+    let marked = |sequence: usize| {
+        let mut batch = Batch::new();
+        let link = LEDGER.link(&record(sequence).1);
+        batch.marks.push(Mark { keyspace: Keyspace::Ledger, sequence: sequence as u64, link });
+        batch
+    };
+    let lost = |n: usize| {
+        let mut batch = Batch::new();
+        batch.delete(Keyspace::Ledger, record(n).0);
+        batch
+    };
+    let flipped = || {
+        let (key, mut value) = record(4);
+        value[20] ^= 1;
+        let mut batch = Batch::new();
+        batch.put(Keyspace::Ledger, key, value);
+        batch
+    };
+    // Another last record, whole in itself and linked rightly.
+    let forged = written(&LEDGER, b"", &[texts[..3].to_vec(), vec!["forged".into()]].concat()).pop().unwrap();
+    let rows = [
+        ("whole", vec![marked(4)], Ok(4)),
+        (
+            "the last one is gone",
+            vec![marked(4), lost(4)],
+            Err("records 4 to 4 in ledger were acknowledged and are gone"),
+        ),
+        ("two are gone", vec![marked(4), lost(4), lost(3)], Err("records 3 to 4")),
+        ("all are gone", vec![marked(4), lost(4), lost(3), lost(2), lost(1)], Err("records 1 to 4")),
+        ("the last one is cut and was never acknowledged", vec![marked(3), lost(4)], Ok(3)),
+        ("a bit of the last one is flipped", vec![marked(4), flipped()], Err("a wrong checksum")),
+        ("the last one is another", vec![marked(4), forged], Err("record 4 in ledger is not the one")),
+        ("never marked", vec![], Ok(4)),
+    ];
+    for (what, then, expected) in rows {
+        let store = stored(batches.iter().cloned().chain(then).collect()).await;
+        let found = read_marked_log::<String>(&store.crash(), Keyspace::Ledger, &LEDGER).await;
+        match (&found, expected) {
+            (Ok(log), Ok(records)) => assert_eq!(log.records.len(), records, "{what}"),
+            (Err(StoreError::Damaged { reason }), Err(words)) => {
+                assert!(reason.contains(words), "{what}: {reason}")
+            }
+            (found, expected) => panic!("{what}: {found:?} instead of {expected:?}"),
+        }
+    }
 }

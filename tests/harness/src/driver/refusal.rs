@@ -86,6 +86,7 @@ fn stored(store: &StoreError) -> &'static str {
         StoreError::Io { .. } => "io",
         StoreError::TimedOut => "timed_out",
         StoreError::Closed => "closed",
+        StoreError::Stopped { .. } => "approvals_stopped",
         StoreError::TooLarge { .. } => "too_large",
         // The enum may grow; the words still say what happened.
         _ => "store",

@@ -120,7 +120,7 @@ fn a_wrong_line_is_refused_with_its_number_field_and_reason() {
         (
             topic(json!({"mode": "loose"})),
             Some("topic.config.mode"),
-            "unknown variant `loose`, expected `default`",
+            "unknown variant `loose`, expected one of `default`",
         ),
         (json!({"configure": {"topic": "t", "max_steps": "x"}}), Some("configure.max_steps"), "expected u32"),
         (json!({"configure": {"max_steps": 1}}), Some("configure"), "missing field `topic`"),
