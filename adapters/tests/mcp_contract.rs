@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use pilothouse_adapters::mcp::{PipeConnector, StdioConnector};
 use pilothouse_adapters::server::{
-    Answers, CacheScope, CallAnswer, Connection, Connector, InputRequired, Notice, Page, Pulse, TaskState, TaskTicket,
+    Answers, CacheScope, CallAnswer, Connection, Connector, InputRequired, Notice, Page, Pulse, TaskState,
+    TaskTicket,
 };
 use pilothouse_messages::call::{CallOutcome, CallResult};
 use pilothouse_messages::error::{ConnectError, RequestError};
