@@ -16,6 +16,8 @@ mod stores;
 mod approvals;
 #[path = "behaviour/catalog.rs"]
 mod catalog;
+#[path = "behaviour/faults.rs"]
+mod faults;
 #[path = "behaviour/functions.rs"]
 mod functions;
 #[path = "behaviour/grants.rs"]

@@ -1,8 +1,8 @@
 //! Decides what a server's `tools/list` pages amount to: which tools are good, and when reading ends.
 //!
-//! Each tool is judged alone, so a bad one drops itself only. The pages are bounded in number, tools and bytes, and
-//! a cursor that comes again ends the reading: a listing that breaks a bound fails whole, and the last known good
-//! one stays.
+//! Each tool is judged alone, so a bad one drops itself only. The pages are bounded in number, tools and bytes: a
+//! listing that breaks a bound fails whole, and the last known good one stays. A cursor that comes again ends the
+//! reading, and what was read is the listing: a server that leads in a circle has no other tools to give.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -45,12 +45,6 @@ pub enum PageStep {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PagingError {
-    /// The server leads in a circle.
-    #[error("the server gave the cursor {cursor:?} twice, so its listing would never end")]
-    RepeatedCursor {
-        /// The cursor, at most 64 characters of it.
-        cursor: String,
-    },
     /// The listing has too many pages.
     #[error("the listing has more than {limit} pages")]
     TooManyPages {
@@ -88,13 +82,18 @@ impl Pages {
     /// Reads one page: its tools as the server sent them, and where the next page starts.
     ///
     /// # Errors
-    /// A bound is broken, or the cursor was there before: the listing fails whole.
+    /// A bound is broken: the listing fails whole.
     pub fn take(&mut self, tools: Vec<Value>, next: Option<String>) -> Result<PageStep, PagingError> {
         self.count_page(next.as_deref())?;
         if self.by_empty_cursor && tools.iter().all(|tool| self.knows(tool)) {
             return Ok(PageStep::Done);
         }
+        let repeated = next.as_deref().is_some_and(|cursor| self.cursors.contains(cursor));
         for tool in tools {
+            // A page of a circle was read before: what is on it is no second tool of its name.
+            if repeated && self.knows(&tool) {
+                continue;
+            }
             self.count_tool(&tool)?;
             self.judge(tool);
         }
@@ -103,13 +102,12 @@ impl Pages {
         };
         self.by_empty_cursor = cursor.is_empty();
         if self.cursors.insert(cursor.clone()) {
-            Ok(PageStep::More(cursor))
-        } else if cursor.is_empty() {
-            Ok(PageStep::Done)
-        } else {
-            let cursor = cursor.chars().take(64).collect();
-            Err(PagingError::RepeatedCursor { cursor })
+            return Ok(PageStep::More(cursor));
         }
+        if !cursor.is_empty() {
+            self.listed.dropped.push(circle(&cursor));
+        }
+        Ok(PageStep::Done)
     }
 
     /// What the pages amount to.
@@ -156,6 +154,13 @@ impl Pages {
             Err(dropped) => self.listed.dropped.push(dropped),
         }
     }
+}
+
+/// What is told of a listing that leads back to a page of its own.
+fn circle(cursor: &str) -> DroppedTool {
+    let shown: String = cursor.chars().take(64).collect();
+    let reason = format!("the server gave the cursor {shown:?} twice, so what comes after it was not read");
+    DroppedTool { name: None, reason }
 }
 
 /// The length of the value as compact JSON, without writing it anywhere.

@@ -112,12 +112,15 @@ async fn a_bad_tool_leaves_out_only_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listing_has_all_its_pages_and_one_without_end_is_none() {
+async fn a_listing_has_all_its_pages_and_one_without_end_is_refused_or_ends() {
     let tools: Vec<_> = (0..25).map(|n| json!({"name": format!("tool{n}")})).collect();
     let paged = peer(json!({"tools": tools, "page_size": 10}));
-    let endless = peer(json!({"tools": tools, "page_size": 10, "faults": [{"repeat_cursor": true}]}));
-    let runtime = plays([]).peer("paged", &paged).peer("endless", &endless).cold().start().await;
+    let circle = peer(json!({"tools": tools, "page_size": 10, "faults": [{"repeat_cursor": true}]}));
+    let endless = peer(json!({"tools": tools, "faults": [{"cursor": "endless"}]}));
+    let setup = plays([]).peer("paged", &paged).peer("circle", &circle).peer("endless", &endless);
+    let runtime = setup.cold().start().await;
     assert_eq!(server(&runtime, "paged").warm(PATIENCE).await.tools().len(), 25);
+    assert_eq!(server(&runtime, "circle").warm(PATIENCE).await.tools().len(), 10, "what it gave, each once");
     let refused = server(&runtime, "endless").refresh().await;
     assert!(matches!(refused, Err(ServerError::Refresh { .. })), "{refused:?}");
     assert_eq!(server(&runtime, "endless").list().state, ListingState::Cold);

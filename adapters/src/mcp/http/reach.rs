@@ -170,14 +170,19 @@ pub(in crate::mcp) fn is_same_origin(one: &Url, other: &Url) -> bool {
 
 /// Where a response sends us. The method stays: a GET would be another request than the one that was meant.
 fn next_hop(response: &Response, from: &Url) -> Result<Option<Url>, Fault> {
-    match response.status() {
+    let location = response.headers().get(LOCATION).and_then(|target| target.to_str().ok());
+    hop(response.status(), location, from)
+}
+
+fn hop(status: StatusCode, location: Option<&str>, from: &Url) -> Result<Option<Url>, Fault> {
+    match status {
         StatusCode::MOVED_PERMANENTLY
         | StatusCode::FOUND
         | StatusCode::TEMPORARY_REDIRECT
         | StatusCode::PERMANENT_REDIRECT => {}
         _ => return Ok(None),
     }
-    let Some(target) = response.headers().get(LOCATION).and_then(|target| target.to_str().ok()) else {
+    let Some(target) = location else {
         return Err(Fault::Malformed("it redirects to nowhere".to_owned()));
     };
     let Ok(mut target) = from.join(target) else {
@@ -228,3 +233,6 @@ impl Resolve for Names {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! The bank of faults that users met in other clients: each one that is ours to answer is answered by a test that
+//! exists, or is named as one that is not.
+//!
+//! `tests/faults/bank.json` says what goes wrong, how to see it, and what is right; `tests/faults/rows.rs` says which
+//! tests assert that.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde_json::Value;
+
+#[path = "faults/rows.rs"]
+mod rows;
+use rows::ROWS;
+
+/// Families of which every fault has its row here.
+const FAMILIES: [&str; 14] =
+    ["F01", "F02", "F03", "F04", "F05", "F06", "F07", "F08", "F09", "F10", "F11", "F12", "F13", "F21"];
+
+/// Families that no row is asked of, but for the faults in [`BESIDE`].
+const LATER: [&str; 7] = ["F14", "F15", "F16", "F17", "F18", "F19", "F20"];
+
+/// Faults of later families that have their rows already.
+const BESIDE: [&str; 4] = ["B259", "B262", "B265", "B266"];
+
+/// Faults where we do not do what the bank calls right, and what we do instead. The list may only become shorter.
+const OPEN: [(&str, &str); 6] = [
+    ("B016", "a server that waits for a yes is given up in time; what it asked is counted and not shown"),
+    ("B107", "an unknown parameter goes where the schema permits it; nobody is told of it"),
+    (
+        "B122",
+        "there is no sign-in of our own: a 401 is told, and a new credential comes with a new definition",
+    ),
+    ("B126", "there is no sign-in of our own, so no credential is shared between processes"),
+    ("B156", "a server that answers no ping keeps its connection until a call to it times out"),
+    ("B270", "each refusal says what is missing, and the turn ends at its step limit only"),
+];
+
+/// Faults that cannot happen here, or where we chose otherwise: each has its line on the page.
+const EXEMPT_MAX: usize = 10;
+const PAGE: &str = "docs/decisions/faults.md";
+
+fn read(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The ids of the bank, each with its family.
+fn bank() -> BTreeMap<String, String> {
+    let faults: Vec<Value> =
+        serde_json::from_str(include_str!("faults/bank.json")).expect("the bank is JSON");
+    let word = |fault: &Value, field: &str| fault[field].as_str().expect("it is a text").to_owned();
+    faults.iter().map(|fault| (word(fault, "id"), word(fault, "family")[..3].to_owned())).collect()
+}
+
+/// The faults that the page exempts: lines `- **B123**: why`.
+fn exempt() -> Vec<String> {
+    let lines = read(PAGE);
+    let marked = lines.lines().filter_map(|line| line.strip_prefix("- **")?.split_once("**: "));
+    marked.filter(|(_, why)| why.len() > 20).map(|(id, _)| id.to_owned()).collect()
+}
+
+#[test]
+fn every_fault_has_a_row_or_says_why_not() {
+    let bank = bank();
+    let is_ours = |id: &str, family: &str| FAMILIES.contains(&family) || BESIDE.contains(&id);
+    let strange: Vec<_> = bank
+        .values()
+        .filter(|family| !FAMILIES.contains(&family.as_str()) && !LATER.contains(&family.as_str()))
+        .collect();
+    assert_eq!(strange, Vec::<&String>::new(), "families that are on no list");
+
+    let exempt = exempt();
+    assert!(exempt.len() <= EXEMPT_MAX, "{} faults are exempt, {EXEMPT_MAX} may be", exempt.len());
+    let mut told: Vec<&str> = ROWS.iter().map(|(id, _)| *id).collect();
+    told.extend(OPEN.iter().map(|(id, _)| *id));
+    told.extend(exempt.iter().map(String::as_str));
+    let known: BTreeSet<&str> = told.iter().copied().collect();
+    assert_eq!(known.len(), told.len(), "a fault has one row, or one reason");
+
+    let ours: BTreeSet<&str> =
+        bank.iter().filter(|(id, family)| is_ours(id, family)).map(|(id, _)| id.as_str()).collect();
+    let unanswered: Vec<_> = ours.difference(&known).collect();
+    assert_eq!(unanswered, Vec::<&&str>::new(), "faults without a row");
+    let foreign: Vec<_> = known.difference(&ours).collect();
+    assert_eq!(foreign, Vec::<&&str>::new(), "rows without a fault of ours");
+
+    println!("{} faults: {} answered, {} exempt, {} open", ours.len(), ROWS.len(), exempt.len(), OPEN.len());
+    for (id, instead) in OPEN {
+        println!("open {id}: {instead}");
+    }
+}
+
+#[test]
+fn every_row_names_tests_that_exist_and_run() {
+    let mut wrong = Vec::new();
+    for (id, tests) in ROWS {
+        assert!(!tests.is_empty(), "{id} names a test");
+        for (file, names) in *tests {
+            let text = read(file);
+            for name in *names {
+                let (before, _) = text.split_once(&format!("fn {name}(")).unwrap_or_default();
+                let attributes = before.rsplit("\n\n").next().unwrap_or_default();
+                if !attributes.contains("#[tokio::test") && !attributes.contains("#[test]") {
+                    wrong.push(format!("{id}: {file} has no test `{name}`"));
+                }
+                if attributes.contains("#[ignore") {
+                    wrong.push(format!("{id}: {file} does not run `{name}`"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n  {}", wrong.join("\n  "));
+}

@@ -1,0 +1,369 @@
+//! Which tests answer each fault of the bank.
+
+/// A file, and tests in it.
+pub(crate) type Tests = (&'static str, &'static [&'static str]);
+
+const NAMES: &str = "tests/behaviour/faults/names.rs";
+const SCHEMAS: &str = "tests/behaviour/faults/schemas.rs";
+const ARGUMENTS: &str = "tests/behaviour/faults/arguments.rs";
+const RESULTS: &str = "tests/behaviour/faults/results.rs";
+const LINES: &str = "tests/behaviour/faults/lines.rs";
+const LISTINGS: &str = "tests/behaviour/faults/listings.rs";
+const CALLS: &str = "tests/behaviour/faults/calls.rs";
+const SERVERS: &str = "tests/behaviour/faults/servers.rs";
+const HTTP: &str = "tests/behaviour/faults/http.rs";
+const PROCESSES: &str = "tests/harness/tests/processes.rs";
+
+const CATALOG: &str = "tests/behaviour/catalog.rs";
+const LIVES: &str = "tests/behaviour/servers.rs";
+const PROTOCOL: &str = "tests/behaviour/protocol.rs";
+const WIRE: &str = "adapters/tests/mcp_contract.rs";
+const CHILDREN: &str = "adapters/tests/mcp_contract/process.rs";
+const GENERATIONS: &str = "adapters/tests/mcp_contract/generations.rs";
+const WEB_WIRE: &str = "adapters/tests/http_contract.rs";
+const WEB_FAULTS: &str = "adapters/tests/http_contract/faults.rs";
+const TREE: &str = "supervision/src/servers/tests.rs";
+const META: &str = "rules/src/meta/tests.rs";
+
+/// What is expected of each fault is what these tests assert.
+pub(crate) const ROWS: &[(&str, &[Tests])] = &[
+    // F01: startup and handshake.
+    ("B001", &[(SERVERS, &["a_turn_begins_at_once_with_the_tools_of_those_that_answer"])]),
+    (
+        "B002",
+        &[
+            (SERVERS, &["a_turn_begins_at_once_with_the_tools_of_those_that_answer"]),
+            (LIVES, &["one_dead_server_does_not_touch_another"]),
+        ],
+    ),
+    ("B005", &[(SERVERS, &["many_servers_that_are_slow_to_start_are_all_ready_in_the_end"])]),
+    (
+        "B007",
+        &[
+            (SERVERS, &["no_server_and_only_dead_servers_are_told_apart_and_delay_nothing"]),
+            (WEB_WIRE, &["a_server_that_dies_ends_the_connection"]),
+        ],
+    ),
+    // F02: processes.
+    ("B008", &[(CHILDREN, &["grandchildren_die_with_their_group"])]),
+    (
+        "B009",
+        &[
+            (CHILDREN, &["a_program_that_cannot_start_says_what_to_do"]),
+            (LIVES, &["dead_servers_do_not_delay_the_start_nor_a_turn"]),
+        ],
+    ),
+    (
+        "B010",
+        &[
+            (SERVERS, &["a_server_that_dies_while_idle_keeps_its_place_and_is_called_again"]),
+            (
+                "rules/src/search/tests.rs",
+                &["a_tool_whose_server_is_down_is_marked_and_stays_and_one_outside_the_pool_is_not_there"],
+            ),
+        ],
+    ),
+    ("B011", &[(SERVERS, &["fifty_topics_share_one_connection_and_a_shutdown_ends_it"])]),
+    (
+        "B012",
+        &[
+            (CHILDREN, &["a_connect_that_is_dropped_leaves_no_process"]),
+            (PROCESSES, &["a_server_that_never_greets_leaves_no_process_behind"]),
+        ],
+    ),
+    (
+        "B013",
+        &[
+            (PROCESSES, &["a_restart_leaves_one_process_however_the_old_one_clings"]),
+            (WIRE, &["a_server_that_ignores_its_end_is_killed_within_the_grace"]),
+        ],
+    ),
+    ("B014", &[(PROCESSES, &["the_next_process_starts_once_the_last_one_has_let_go"])]),
+    ("B015", &[(PROCESSES, &["a_restart_leaves_one_process_however_the_old_one_clings"])]),
+    (
+        "B017",
+        &[
+            (PROCESSES, &["the_next_process_starts_once_the_last_one_has_let_go"]),
+            ("rules/src/connection/tests.rs", &["there_are_never_two_connections_and_every_back_off_ends"]),
+        ],
+    ),
+    // F03: lines and standard error.
+    ("B019", &[(PROCESSES, &["words_on_standard_error_hold_up_nothing_and_are_kept_within_a_bound"])]),
+    (
+        "B021",
+        &[(
+            LINES,
+            &[
+                "marks_and_line_ends_are_no_part_of_a_message",
+                "lines_that_only_look_like_messages_are_skipped",
+            ],
+        )],
+    ),
+    ("B023", &[(LINES, &["lines_that_only_look_like_messages_are_skipped"])]),
+    ("B024", &[(PROCESSES, &["words_on_standard_error_hold_up_nothing_and_are_kept_within_a_bound"])]),
+    ("B025", &[(LINES, &["characters_that_arrive_in_pieces_are_whole"])]),
+    ("B026", &[(WIRE, &["a_line_without_end_ends_the_connection"])]),
+    ("B027", &[(PROCESSES, &["words_on_standard_error_hold_up_nothing_and_are_kept_within_a_bound"])]),
+    ("B028", &[(LINES, &["marks_and_line_ends_are_no_part_of_a_message"])]),
+    ("B030", &[(LINES, &["an_answer_whose_id_became_a_text_is_the_answer"])]),
+    ("B031", &[(LINES, &["an_error_without_id_or_a_foreign_answer_is_given_to_nobody_else"])]),
+    ("B032", &[(LINES, &["a_server_that_answers_under_a_used_id_is_given_up_in_time_and_told_apart"])]),
+    // F04: results.
+    (
+        "B034",
+        &[(
+            RESULTS,
+            &[
+                "a_text_beyond_the_bound_is_cut_between_characters_and_says_how_long_it_was",
+                "a_piece_of_any_kind_is_handed_on_as_it_came",
+            ],
+        )],
+    ),
+    ("B036", &[(RESULTS, &["an_image_beyond_the_bound_is_left_out_whole_and_never_cut"])]),
+    ("B038", &[(RESULTS, &["an_error_of_a_tool_is_told_and_not_measured_by_the_schema_of_its_results"])]),
+    ("B042", &[(RESULTS, &["structured_content_is_judged_alike_whether_the_listing_is_stored_or_live"])]),
+    // F05: listings.
+    (
+        "B044",
+        &[
+            (CATALOG, &["another_definition_drops_the_stored_listing_at_once"]),
+            (LIVES, &["a_call_to_a_server_that_is_down_is_unavailable_at_once_and_says_when_to_come_back"]),
+        ],
+    ),
+    (
+        "B045",
+        &[(
+            LISTINGS,
+            &["a_tool_that_comes_while_nothing_runs_is_listed_within_a_second_and_in_the_next_turn"],
+        )],
+    ),
+    ("B047", &[(TREE, &["an_edited_definition_has_no_listing_of_the_old_one"])]),
+    ("B048", &[(LISTINGS, &["a_listing_without_end_is_refused_at_its_bound"])]),
+    ("B049", &[(LISTINGS, &["a_listing_that_leads_in_a_circle_is_what_it_gave_each_once"])]),
+    ("B051", &[(LISTINGS, &["a_burst_of_notices_costs_a_few_listings_and_ends_with_the_last_state"])]),
+    ("B052", &[(HTTP, &["the_list_changed_of_a_stream_is_followed_while_nothing_runs"])]),
+    (
+        "B053",
+        &[(
+            "rules/src/catalog/tests.rs",
+            &[
+                "a_removed_server_is_gone_and_starts_cold_if_it_comes_back",
+                "an_answer_counts_under_the_current_ticket_only",
+            ],
+        )],
+    ),
+    ("B055", &[(LISTINGS, &["tools_stay_and_can_be_called_after_a_refresh_that_failed"])]),
+    (
+        "B056",
+        &[(
+            LISTINGS,
+            &["a_server_that_announces_a_change_whenever_it_is_asked_is_asked_once_a_second_at_most"],
+        )],
+    ),
+    ("B057", &[(LISTINGS, &["a_name_that_is_not_in_the_listing_is_never_forwarded"])]),
+    ("B059", &[(LISTINGS, &["a_listing_that_leads_in_a_circle_is_what_it_gave_each_once"])]),
+    (
+        "B060",
+        &[("rules/src/listing/tests.rs", &["a_cursor_that_comes_again_ends_the_listing_with_what_was_read"])],
+    ),
+    ("B061", &[(LISTINGS, &["every_listing_is_that_of_its_own_server_whoever_answers_first"])]),
+    // F06: versions and capabilities.
+    ("B063", &[(LISTINGS, &["a_version_is_taken_if_it_is_understood_and_else_named"])]),
+    ("B065", &[(LISTINGS, &["a_version_is_taken_if_it_is_understood_and_else_named"])]),
+    ("B066", &[(WEB_WIRE, &["a_connection_greets_lists_and_calls"])]),
+    ("B067", &[(LISTINGS, &["what_a_server_says_before_and_beside_its_handshake_does_not_break_it"])]),
+    (
+        "B068",
+        &[(
+            "rules/src/protocol/tests.rs",
+            &["a_refused_version_that_the_server_names_all_the_same_is_asked_for_once_more"],
+        )],
+    ),
+    (
+        "B069",
+        &[
+            (LISTINGS, &["what_a_server_says_before_and_beside_its_handshake_does_not_break_it"]),
+            (WIRE, &["a_server_without_tools_is_not_asked_for_them"]),
+        ],
+    ),
+    ("B070", &[(LISTINGS, &["what_a_server_says_before_and_beside_its_handshake_does_not_break_it"])]),
+    ("B071", &[(LISTINGS, &["a_version_is_taken_if_it_is_understood_and_else_named"])]),
+    // F07: names.
+    ("B072", &[(NAMES, &["tools_of_one_name_on_two_servers_are_two_tools"])]),
+    ("B073", &[(NAMES, &["a_name_that_no_provider_takes_is_shown_as_one_that_every_provider_takes"])]),
+    ("B074", &[(NAMES, &["a_name_without_sense_costs_its_own_tool_only"])]),
+    ("B075", &[(NAMES, &["long_ids_and_names_that_differ_in_their_last_character_stay_apart"])]),
+    ("B077", &[(NAMES, &["a_tool_that_is_listed_twice_is_there_once_and_its_server_is_told"])]),
+    ("B078", &[(NAMES, &["tools_of_one_name_on_two_servers_are_two_tools"])]),
+    ("B079", &[(NAMES, &["names_that_become_alike_stay_apart_and_are_the_same_after_every_start"])]),
+    ("B081", &[(NAMES, &["a_servers_tool_with_the_name_of_one_of_ours_takes_nothing_from_it"])]),
+    ("B082", &[(NAMES, &["names_that_become_alike_stay_apart_and_are_the_same_after_every_start"])]),
+    // F08: schemas.
+    ("B084", &[(SCHEMAS, &["a_schema_that_is_none_for_arguments_costs_its_own_tool_only"])]),
+    ("B085", &[(SCHEMAS, &["a_property_without_a_type_is_shown_to_every_provider"])]),
+    (
+        "B087",
+        &[(SCHEMAS, &["a_schema_with_definitions_at_its_root_is_whole_for_every_provider_and_checked"])],
+    ),
+    ("B088", &[(SCHEMAS, &["words_that_only_some_providers_know_are_kept_and_not_shown_to_the_others"])]),
+    ("B089", &[(SCHEMAS, &["words_that_only_some_providers_know_are_kept_and_not_shown_to_the_others"])]),
+    ("B090", &[(SCHEMAS, &["alternatives_stay_alternatives_wherever_they_stand"])]),
+    ("B091", &[(SCHEMAS, &["a_schema_that_refers_to_itself_is_shown_within_bounds"])]),
+    ("B093", &[(SCHEMAS, &["alternatives_stay_alternatives_wherever_they_stand"])]),
+    (
+        "B095",
+        &[
+            (SCHEMAS, &["words_that_only_some_providers_know_are_kept_and_not_shown_to_the_others"]),
+            ("rules/src/arguments/tests.rs", &["the_draft_that_a_schema_names_is_the_measure"]),
+        ],
+    ),
+    ("B097", &[(SCHEMAS, &["a_reference_to_another_property_is_followed_for_those_who_cannot"])]),
+    ("B098", &[(SCHEMAS, &["a_schema_that_refers_to_itself_is_shown_within_bounds"])]),
+    // F09: arguments.
+    ("B099", &[(ARGUMENTS, &["a_call_that_was_cut_off_is_not_sent_and_history_stays_acceptable"])]),
+    (
+        "B100",
+        &[
+            (ARGUMENTS, &["arguments_that_were_not_written_are_an_empty_object"]),
+            (
+                "rules/src/arguments/repair/tests.rs",
+                &["nothing_written_is_no_arguments_where_none_are_needed"],
+            ),
+        ],
+    ),
+    ("B101", &[(ARGUMENTS, &["arguments_that_are_no_json_spoil_no_later_request"])]),
+    (
+        "B106",
+        &[(ARGUMENTS, &["a_function_never_sees_a_value_of_the_wrong_type_and_keeps_no_server_waiting"])],
+    ),
+    // F10: HTTP, event streams, credentials, sessions.
+    ("B108", &[(HTTP, &["whatever_answers_a_notice_is_no_message_unless_it_is_one"])]),
+    (
+        "B109",
+        &[
+            (HTTP, &["events_are_read_whatever_ends_their_lines"]),
+            (
+                "adapters/src/mcp/http/events/tests.rs",
+                &["events_are_the_same_whatever_the_borders_of_the_chunks"],
+            ),
+        ],
+    ),
+    ("B111", &[(HTTP, &["an_answer_that_was_lost_is_fetched_or_told_at_once_and_never_run_again"])]),
+    ("B112", &[(HTTP, &["an_answer_that_was_lost_is_fetched_or_told_at_once_and_never_run_again"])]),
+    ("B113", &[(HTTP, &["whatever_answers_a_notice_is_no_message_unless_it_is_one"])]),
+    ("B114", &[(HTTP, &["an_empty_answer_fails_its_own_call_and_no_other"])]),
+    ("B115", &[(HTTP, &["a_server_without_a_stream_of_its_own_is_used_by_its_answers"])]),
+    (
+        "B116",
+        &[(
+            HTTP,
+            &[
+                "a_content_type_is_read_as_one_whatever_its_letters_and_parameters",
+                "whatever_answers_a_notice_is_no_message_unless_it_is_one",
+            ],
+        )],
+    ),
+    ("B117", &[(PROCESSES, &["a_proxy_of_the_environment_is_not_asked_for_servers_on_this_machine"])]),
+    ("B118", &[(HTTP, &["localhost_is_whichever_address_answers"])]),
+    (
+        "B121",
+        &[
+            (HTTP, &["a_session_that_was_forgotten_is_begun_anew_whatever_the_server_says_of_it"]),
+            (WEB_FAULTS, &["a_session_that_the_server_has_forgotten_ends_the_connection"]),
+        ],
+    ),
+    ("B124", &[(CALLS, &["a_session_that_is_lost_behind_a_gateway_costs_the_tools_behind_it_only"])]),
+    ("B125", &[(HTTP, &["a_stored_listing_brings_no_session_back"])]),
+    ("B127", &[(WEB_FAULTS, &["an_answer_that_breaks_off_is_resumed_after_its_last_event"])]),
+    (
+        "B129",
+        &[(
+            "adapters/src/mcp/http/reach/tests.rs",
+            &["a_redirect_away_from_https_is_refused_in_words_of_its_own"],
+        )],
+    ),
+    ("B130", &[(WEB_WIRE, &["a_polite_end_ends_calls_and_session_within_the_grace"])]),
+    // F11: cancellation and timeouts.
+    ("B131", &[(CALLS, &["a_stop_in_the_second_of_five_calls_sends_none_of_the_others"])]),
+    ("B132", &[(CALLS, &["progress_is_asked_for_and_keeps_a_call_alive"])]),
+    (
+        "B133",
+        &[
+            (CALLS, &["a_call_that_timed_out_is_cancelled_and_neither_sent_again_nor_taken_for_another"]),
+            (GENERATIONS, &["an_answer_that_comes_when_nobody_waits_any_more_is_counted"]),
+        ],
+    ),
+    ("B134", &[(CALLS, &["calls_that_nobody_waits_for_any_more_are_cancelled_and_leave_their_places"])]),
+    (
+        "B135",
+        &[(CALLS, &["a_call_that_timed_out_is_cancelled_and_neither_sent_again_nor_taken_for_another"])],
+    ),
+    ("B138", &[(HTTP, &["a_call_that_hangs_before_its_head_holds_up_no_other_and_its_end_is_prompt"])]),
+    ("B139", &[(CALLS, &["progress_without_end_ends_at_the_cap_and_is_cancelled_once"])]),
+    (
+        "B140",
+        &[(CALLS, &["a_call_that_timed_out_is_cancelled_and_neither_sent_again_nor_taken_for_another"])],
+    ),
+    // F12: what servers ask.
+    ("B142", &[(SERVERS, &["a_server_that_waits_for_our_answers_is_answered_at_once"])]),
+    (
+        "B143",
+        &[
+            (PROTOCOL, &["a_question_is_answered_by_the_embedder_however_long_a_person_takes"]),
+            (SERVERS, &["a_server_that_waits_for_our_answers_is_answered_at_once"]),
+        ],
+    ),
+    ("B144", &[(WEB_WIRE, &["whatever_a_server_asks_is_answered"])]),
+    ("B145", &[(SERVERS, &["progress_in_the_first_call_reaches_nobody_in_the_way_of_its_result"])]),
+    ("B146", &[(HTTP, &["what_a_server_asks_on_a_stream_that_opens_late_is_answered"])]),
+    ("B147", &[(PROTOCOL, &["a_question_is_answered_by_the_embedder_however_long_a_person_takes"])]),
+    // F13: reconnecting.
+    (
+        "B148",
+        &[
+            (SERVERS, &["a_server_comes_back_after_an_outage_of_any_length"]),
+            (LIVES, &["a_parked_server_starts_when_it_is_told_to"]),
+        ],
+    ),
+    ("B149", &[(SERVERS, &["calls_to_a_dead_server_fail_at_once_and_cause_no_connection"])]),
+    ("B150", &[(SERVERS, &["a_server_that_greets_and_dies_is_tried_more_and_more_seldom"])]),
+    ("B151", &[(CALLS, &["a_call_whose_server_died_is_not_sent_again_by_anybody"])]),
+    ("B152", &[(SERVERS, &["ends_that_are_far_apart_are_never_added_up"])]),
+    ("B153", &[(SERVERS, &["calls_to_a_dead_server_fail_at_once_and_cause_no_connection"])]),
+    ("B154", &[(SERVERS, &["many_servers_that_are_slow_to_start_are_all_ready_in_the_end"])]),
+    // F20, in part: what servers and people may make us do.
+    ("B259", &[(CHILDREN, &["a_process_gets_the_base_list_and_what_is_declared"])]),
+    ("B262", &[(SERVERS, &["ids_of_topics_are_never_names_of_files"])]),
+    (
+        "B265",
+        &[
+            ("adapters/src/web/tests.rs", &["only_addresses_of_the_open_web_are_read"]),
+            (
+                "adapters/src/policy/tests.rs",
+                &["only_public_addresses_are_public", "a_host_with_one_address_inside_is_inside"],
+            ),
+        ],
+    ),
+    (
+        "B266",
+        &[
+            (HTTP, &["a_server_inside_is_never_reached_against_the_policy"]),
+            (WEB_WIRE, &["a_server_is_not_reached_against_the_policy"]),
+        ],
+    ),
+    // F21: deferred tools.
+    ("B268", &[(META, &["an_invocation_is_checked_in_order_and_refused_with_the_first_fault"])]),
+    (
+        "B272",
+        &[(
+            META,
+            &[
+                "a_search_is_read_from_whatever_a_model_writes",
+                "an_answer_groups_by_label_marks_what_is_down_and_verbose_makes_inspected",
+            ],
+        )],
+    ),
+    ("B273", &[(META, &["arguments_are_taken_from_where_a_model_puts_them_and_never_lost"])]),
+    ("B274", &[(META, &["an_invocation_is_checked_in_order_and_refused_with_the_first_fault"])]),
+    ("B275", &[("rules/src/registry/policy/tests.rs", &["rules_that_match_nothing_are_told"])]),
+];
