@@ -191,6 +191,8 @@ pub mod docs {
         pub mod crates {}
         #[doc = include_str!("../docs/decisions/decider.md")]
         pub mod decider {}
+        #[doc = include_str!("../docs/decisions/faults.md")]
+        pub mod faults {}
         #[doc = include_str!("../docs/decisions/frozen-surface.md")]
         pub mod frozen_surface {}
         #[doc = include_str!("../docs/decisions/sled-flush.md")]

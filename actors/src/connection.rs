@@ -15,7 +15,7 @@ use pilothouse_messages::error::ConnectError;
 use pilothouse_messages::listing::{CatalogCommand, RefreshCause};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::catalog::CatalogMsg;
@@ -332,14 +332,19 @@ fn disconnected(wiring: &Wiring, place: &ServerPlace, reason: String) {
         .inform(CatalogMsg::Command { command: CatalogCommand::Disconnected { server, reason } });
 }
 
-/// Lists the server again when its notices have been quiet for a while, or have been loud for too long.
+/// Lists the server again when its notices have been quiet for a while, or have been loud for too long; never twice
+/// within that time, as a server that answers each listing by a notice would otherwise be listed without a pause.
 async fn watch_notices(wiring: Arc<Wiring>, place: Arc<ServerPlace>, mut notices: mpsc::Receiver<Notice>) {
     let quiet = wiring.limits.list_changed_debounce;
+    let mut earliest = Instant::now();
     while let Some(Notice::ToolsChanged) = notices.recv().await {
         let latest = Instant::now() + quiet * STORM;
         while let Ok(Some(Notice::ToolsChanged)) =
             timeout_at(latest.min(Instant::now() + quiet), notices.recv()).await
         {}
+        sleep_until(earliest).await;
+        while notices.try_recv().is_ok() {}
+        earliest = Instant::now() + quiet * STORM;
         let server = place.definition.id.clone();
         let command = CatalogCommand::Refresh { server, cause: RefreshCause::ToolsChanged };
         wiring.catalog.slot.inform(CatalogMsg::Command { command });

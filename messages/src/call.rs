@@ -80,7 +80,8 @@ impl CallResult {
         })
     }
 
-    /// Cuts the content to `bytes` in all, at character boundaries, and says so in its last piece.
+    /// Cuts the content to `bytes` in all, at character boundaries, and says so in its last piece, for which there is
+    /// room unless `bytes` are too few for it. What was cut is not cut again.
     #[must_use]
     pub fn capped(mut self, bytes: usize) -> Self {
         let size = |piece: &Content| match piece {
@@ -91,7 +92,9 @@ impl CallResult {
         if total <= bytes {
             return self;
         }
-        let mut left = bytes;
+        let notice = |shown: usize| format!("[cut: the result has {total} bytes, {shown} are shown]");
+        let shown = bytes.checked_sub(notice(bytes).len()).unwrap_or(bytes);
+        let mut left = shown;
         let mut kept = Vec::new();
         for piece in self.content {
             let length = size(&piece);
@@ -108,7 +111,7 @@ impl CallResult {
                 }
             }
         }
-        kept.push(Content::Text(format!("[cut: the result has {total} bytes, {bytes} are shown]")));
+        kept.push(Content::Text(notice(shown)));
         self.content = kept;
         self
     }

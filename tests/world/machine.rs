@@ -10,10 +10,11 @@ use std::process::Command;
 /// # Panics
 /// If it is not installed and `PILOTHOUSE_WORLD_REQUIRED=1` asks for it.
 pub(crate) fn installed(program: &str) -> Option<PathBuf> {
-    let chosen =
-        std::env::var_os("PILOTHOUSE_WORLD").map(|world| PathBuf::from(world).join("node_modules/.bin"));
+    let chosen = std::env::var_os("PILOTHOUSE_WORLD").map(PathBuf::from);
+    let installed =
+        chosen.iter().flat_map(|world| ["node_modules/.bin", "venv/bin"].map(|bin| world.join(bin)));
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut places = chosen.into_iter().chain(std::env::split_paths(&path));
+    let mut places = installed.chain(std::env::split_paths(&path));
     let found = places.find_map(|place| Some(place.join(program)).filter(|file| file.is_file()));
     let required = std::env::var("PILOTHOUSE_WORLD_REQUIRED").is_ok_and(|required| required == "1");
     assert!(found.is_some() || !required, "{program} is required and is not installed");
@@ -23,7 +24,8 @@ pub(crate) fn installed(program: &str) -> Option<PathBuf> {
             std::io::stderr(),
             "SKIPPED: {program} is not installed. To run this test: \
              mkdir -p target/world && cp tests/world/*.json target/world/ && \
-             (cd target/world && npm ci --ignore-scripts) && \
+             (cd target/world && npm ci --ignore-scripts) && python3 -m venv target/world/venv && \
+             target/world/venv/bin/pip install -r tests/world/requirements.txt && \
              PILOTHOUSE_WORLD=$PWD/target/world cargo test --test world"
         );
     }
@@ -37,8 +39,22 @@ pub(crate) struct Process(u32);
 impl Process {
     /// Kills it, as a crash or the kernel's memory killer would.
     pub(crate) fn kill(self) {
-        let killed = Command::new("sh").args(["-c", &format!("kill -KILL {}", self.0)]).status();
-        assert!(killed.is_ok_and(|status| status.success()), "{self:?} can be killed");
+        self.signal("KILL");
+    }
+
+    /// Stops it where it is, as a debugger or a frozen container would.
+    pub(crate) fn freeze(self) {
+        self.signal("STOP");
+    }
+
+    /// Lets it go on.
+    pub(crate) fn thaw(self) {
+        self.signal("CONT");
+    }
+
+    fn signal(self, name: &str) {
+        let sent = Command::new("sh").args(["-c", &format!("kill -{name} {}", self.0)]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "{self:?} can be sent SIG{name}");
     }
 }
 

@@ -101,7 +101,7 @@ async fn a_request_that_fails_fails_at_once_and_alone() {
         ("hang-up", vec![], broken("connection closed before message completed")),
         ("cut", cut, broken("end of file before message length reached")),
         ("reset", vec![Act::Reset], broken("Connection reset by peer (os error 104)")),
-        ("ended stream", stream(": nothing\n\n"), malformed("its event stream ended without the answer")),
+        ("ended stream", stream(": nothing\n\n"), broken("its event stream ended without the answer")),
         ("too long", json_body(&large), malformed("it is longer than 16 MiB")),
         ("too long an event", stream(&format!("data: {large}\n\n")), malformed("it is longer than 16 MiB")),
         ("too many headers", response("200 OK", &many_headers, ANSWER), broken("message head is too large")),
@@ -190,7 +190,7 @@ async fn an_answer_is_resumed_five_times_in_a_row_and_no_more() {
     let failed = call(&*link, "x", json!({})).await;
     assert_eq!(
         (failed, asked.load(Ordering::Relaxed)),
-        (malformed("its event stream ended without the answer"), 5)
+        (broken("its event stream ended without the answer"), 5)
     );
 }
 

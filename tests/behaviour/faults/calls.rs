@@ -55,8 +55,10 @@ async fn progress_is_asked_for_and_keeps_a_call_alive() {
 
 #[tokio::test(start_paused = true)]
 async fn progress_without_end_ends_at_the_cap_and_is_cancelled_once() {
-    let faults = json!([{"progress": {"on": "call", "every_ms": 1_000}}, {"silence": "call"}]);
-    let offering = offers(faults);
+    let offering = peer(json!({
+        "tools": [{"name": "look", "delay_ms": 3_600_000}],
+        "faults": [{"progress": {"on": "call", "every_ms": 1_000}}],
+    }));
     let runtime = plays([]).peer("a", &offering).start().await;
     let begun = Instant::now();
     let result = server(&runtime, "a").call("look", &json!({})).await;

@@ -126,14 +126,24 @@ async fn an_answer_that_was_lost_is_fetched_or_told_at_once_and_never_run_again(
         resumed.a.warm(PATIENCE).await;
         assert_eq!(resumed.says("look").await, (CallOutcome::Succeeded, "seen".to_owned()), "{end}");
         assert_eq!(resumed.peer.executions("look"), 1, "{end}");
-
-        let lost = site(json!({"event_ids": false}), fault).await;
+    }
+    let body = json!({"status": 200, "headers": {"content-type": "text/event-stream"}, "body": ": ping\n\n"});
+    let rows = [
+        ("ends", body),
+        ("reset", json!({"reset": "in_body"})),
+        ("hang-up", json!({"reset": "before_answer"})),
+    ];
+    for (what, mut fault) in rows {
+        fault["on"] = json!("call");
+        fault["runs"] = json!(true);
+        let lost = site(json!({"event_ids": false}), json!([{"http": fault}])).await;
         lost.a.warm(PATIENCE).await;
         let begun = Instant::now();
         let (outcome, words) = lost.says("look").await;
-        assert!(begun.elapsed() < Duration::from_secs(5), "{end}: {:?}", begun.elapsed());
-        assert_eq!(outcome, CallOutcome::Unknown, "{end}: {words}");
-        assert_eq!(lost.peer.executions("look"), 1, "{end}");
+        assert!(begun.elapsed() < Duration::from_secs(5), "{what}: {:?}", begun.elapsed());
+        assert_eq!(outcome, CallOutcome::Unknown, "{what}: {words}");
+        sleep(Duration::from_millis(200)).await;
+        assert_eq!(lost.peer.executions("look"), 1, "{what}");
     }
 }
 
@@ -150,9 +160,10 @@ async fn an_empty_answer_fails_its_own_call_and_no_other() {
 
 #[tokio::test]
 async fn localhost_is_whichever_address_answers() {
-    for address in ["127.0.0.1:0", "[::1]:0"] {
+    let resolved: Vec<_> = tokio::net::lookup_host("localhost:0").await.expect("it is a name").collect();
+    for address in resolved {
         let url = |http: &HttpPeer| format!("http://localhost:{}/mcp", http.address().port());
-        site_at(address, url, look(json!({}), json!([]))).await.is_sound(address).await;
+        site_at(&address.to_string(), url, look(json!({}), json!([]))).await.is_sound("localhost").await;
     }
 }
 
@@ -223,7 +234,8 @@ async fn what_a_server_asks_on_a_stream_that_opens_late_is_answered() {
     let site = site(json!({"answers": "json"}), late).await;
     site.a.warm(PATIENCE).await;
     let begun = Instant::now();
-    assert_eq!(site.says("look").await, (CallOutcome::Succeeded, "seen".to_owned()));
+    let words = "seen\n{\"action\":\"decline\"}".to_owned();
+    assert_eq!(site.says("look").await, (CallOutcome::Succeeded, words));
     assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
     assert_eq!(site.peer.answers().len(), 1);
 }

@@ -83,7 +83,8 @@ async fn a_restart_leaves_one_process_however_the_old_one_clings() {
         let (before, old) = (alive("clings"), grandchild());
         assert!(runs(old) && before.contains(&old), "{before:?}");
         a.restart().await.expect("it is restarted");
-        becomes("the next one is ready", || a.view().state == ServerState::Ready && a.view().restarts == n).await;
+        becomes("the next one is ready", || a.view().state == ServerState::Ready && a.view().restarts == n)
+            .await;
         is_seen(&a).await;
         let left: Vec<_> = alive("clings").into_iter().filter(|pid| before.contains(pid)).collect();
         assert_eq!(left, Vec::<u32>::new(), "of the group before");
@@ -117,7 +118,8 @@ async fn the_next_process_starts_once_the_last_one_has_let_go() {
     let mut events = runtime.events();
     for n in 1..=5 {
         a.restart().await.expect("it is restarted");
-        becomes("the next one is ready", || a.view().state == ServerState::Ready && a.view().restarts == n).await;
+        becomes("the next one is ready", || a.view().state == ServerState::Ready && a.view().restarts == n)
+            .await;
         is_seen(&a).await;
     }
     assert!(runtime.shutdown().await.is_clean());

@@ -128,7 +128,8 @@ async fn follow(
             return Ok(());
         }
         let fault = match ended {
-            Ok(_) => Fault::Malformed("its event stream ended without the answer".to_owned()),
+            // It may have run all the same, as when a connection breaks.
+            Ok(_) => Fault::Broken("its event stream ended without the answer".to_owned()),
             Err(fault) if fault.sign() == Sign::Alive => return Err(fault),
             Err(fault) => fault,
         };

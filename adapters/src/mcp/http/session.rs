@@ -212,16 +212,19 @@ impl Session {
         let _ = self.notices.try_send(Notice::ToolsChanged);
     }
 
-    /// Whether a response says that the session is gone. By the protocol only 404 does; many servers say 400, which
-    /// may also be said of the request, so they are asked with another one.
+    /// Whether a response says that the session is gone. By the protocol only 404 does. Many servers say 400, and
+    /// gateways that lost theirs 502 to 504: either may also be said of the request, so they are asked with another one.
     pub(in crate::mcp) async fn is_gone(&self, status: StatusCode) -> bool {
         let gone = self.has_id()
             && match status {
                 StatusCode::NOT_FOUND => true,
-                StatusCode::BAD_REQUEST => matches!(
-                    timeout(PROBE_WITHIN, self.probe()).await,
-                    Ok(Ok(StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND))
-                ),
+                StatusCode::BAD_REQUEST
+                | StatusCode::BAD_GATEWAY
+                | StatusCode::SERVICE_UNAVAILABLE
+                | StatusCode::GATEWAY_TIMEOUT => {
+                    let again = timeout(PROBE_WITHIN, self.probe()).await;
+                    matches!(again, Ok(Ok(again)) if again == status || again == StatusCode::NOT_FOUND)
+                }
                 _ => false,
             };
         if gone {
