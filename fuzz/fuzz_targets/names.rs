@@ -1,0 +1,10 @@
+//! `cargo +nightly fuzz run names`: what must hold is in `rules/tests/fuzz/targets.rs`.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+#[allow(dead_code, reason = "each target has a program of its own")]
+#[path = "../../rules/tests/fuzz/targets.rs"]
+mod targets;
+
+fuzz_target!(|bytes: &[u8]| targets::names(bytes));
