@@ -294,7 +294,7 @@ impl ServerPlace {
             phase: watch::Sender::new(phase),
             ready: watch::Sender::new(None),
             permits: Arc::new(Semaphore::new(limits.calls_per_server.max(1))),
-            spoken: Spoken::default(),
+            spoken: Spoken::by(&definition.transport),
             questions: Arc::new(Semaphore::new(limits.open_questions)),
         }
     }
