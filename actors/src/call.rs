@@ -22,7 +22,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::catalog::CatalogMsg;
+use crate::demand::awake;
 use crate::tasks::caught;
+use crate::traffic::Passage;
 use crate::wiring::{Ready, ServerPlace, Wiring};
 
 /// The JSON-RPC code with which a server refuses arguments (JSON-RPC 2.0, section 5.1).
@@ -144,23 +146,40 @@ async fn call_server(
         () = order.cancel.cancelled() => return cancelled_unsent(),
         admitted = admit(wiring, &place, &tool, &order, deadline) => admitted,
     };
-    let (ready, _permit) = match admitted {
+    let (ready, passage, _permit) = match admitted {
         Ok(admitted) => admitted,
         Err(refusal) => return refusal,
     };
     let key = order.idempotency_key.map(|key| (IDEMPOTENCY_KEY.to_owned(), Value::String(key)));
     let meta: Map<String, Value> = key.into_iter().collect();
     sent();
+    let asked = Instant::now();
     tokio::select! {
         biased;
         answer = caught(async { ready.connection.call(tool, arguments, meta).await }) => match answer {
-            Ok(Ok(result)) => result,
-            Ok(Err(error)) => refused_by(&error),
+            Ok(Ok(result)) => {
+                passage.answered();
+                result
+            }
+            Ok(Err(error)) => {
+                heard_in(&error, &passage);
+                refused_by(&error)
+            }
             Err(_panicked) => unknown("it was sent, and the connection panicked before it answered"),
         },
         () = ready.ended.cancelled() => unknown("it was sent, and the connection ended before it answered"),
         () = order.cancel.cancelled() => cancelled(),
-        () = sleep_until(deadline) => timed_out(within),
+        () = sleep_until(deadline) => {
+            passage.timed_out(asked);
+            timed_out(within)
+        }
+    }
+}
+
+/// An error is an answer, unless the connection has ended.
+fn heard_in(error: &RequestError, passage: &Passage) {
+    if !matches!(error, RequestError::Ended { .. }) {
+        passage.answered();
     }
 }
 
@@ -171,16 +190,28 @@ async fn admit(
     tool: &str,
     order: &CallOrder,
     deadline: Instant,
-) -> Result<(Arc<Ready>, OwnedSemaphorePermit), CallResult> {
+) -> Result<(Arc<Ready>, Passage, OwnedSemaphorePermit), CallResult> {
     if order.tool.definition != place.fingerprint {
         return Err(changed());
     }
-    // A server that is down refuses before anybody waits for a place.
-    reached(wiring, place, order.when_full, deadline).await?;
-    let permit = permit(place, order.when_full, deadline).await?;
-    let ready = connected(wiring, place)?;
+    let (ready, passage, permit) = loop {
+        awake(wiring, place, deadline).await;
+        // A server that is down refuses before anybody waits for a place.
+        reached(wiring, place, order.when_full, deadline).await?;
+        let permit = permit(place, order.when_full, deadline).await?;
+        let ready = connected(wiring, place)?;
+        if !place.made(&ready) {
+            return Err(changed());
+        }
+        // One that is being stopped for want of use is started again.
+        match ready.traffic.enter() {
+            Some(passage) => break (ready, passage, permit),
+            None if Instant::now() >= deadline => return Err(unavailable(wiring, place)),
+            None => drop(permit),
+        }
+    };
     match confirmed(wiring, place, &ready, tool, deadline).await? {
-        Some(fingerprint) if fingerprint == order.tool.fingerprint => Ok((ready, permit)),
+        Some(fingerprint) if fingerprint == order.tool.fingerprint => Ok((ready, passage, permit)),
         Some(_) => Err(changed()),
         None => Err(rejected("the server no longer offers it")),
     }
@@ -221,14 +252,19 @@ async fn permit(
     when_full: WhenFull,
     deadline: Instant,
 ) -> Result<OwnedSemaphorePermit, CallResult> {
-    let busy = |_full: TryAcquireError| {
-        CallResult::unavailable("the server is busy: as many calls as it may have are under way", None)
+    let removed = || CallResult::said(CallOutcome::Rejected, "the server was removed; it was not called");
+    let busy = |why: TryAcquireError| match why {
+        TryAcquireError::Closed => removed(),
+        TryAcquireError::NoPermits => {
+            CallResult::unavailable("the server is busy: as many calls as it may have are under way", None)
+        }
     };
     match when_full {
         WhenFull::Busy => place.permits.clone().try_acquire_owned().map_err(busy),
         WhenFull::Wait => match timeout_at(deadline, place.permits.clone().acquire_owned()).await {
             Ok(Ok(permit)) => Ok(permit),
-            Ok(Err(_)) | Err(_) => Err(CallResult::unavailable(
+            Ok(Err(_closed)) => Err(removed()),
+            Err(_elapsed) => Err(CallResult::unavailable(
                 "the server was busy for as long as the call could wait; it was not called",
                 None,
             )),
@@ -272,6 +308,7 @@ fn unavailable(wiring: &Wiring, place: &ServerPlace) -> CallResult {
         ServerState::Ready => "has just lost its connection",
         ServerState::Backoff => "is down and will be tried again",
         ServerState::Stopped => "is not running",
+        ServerState::Failed if phase.retry_at.is_some() => "has failed too often and is tried now and then",
         ServerState::Failed => "has failed and waits for a restart",
     };
     let name = &place.definition.name;

@@ -14,6 +14,7 @@ pub mod clock;
 #[cfg(feature = "mcp")]
 pub mod mcp;
 pub mod model;
+pub mod process;
 pub mod server;
 pub mod store;
 pub mod tool;

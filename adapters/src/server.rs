@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use pilothouse_messages::call::CallResult;
 use pilothouse_messages::error::{ConnectError, RequestError};
+pub use pilothouse_messages::listing::CacheScope;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
 use crate::BoxFuture;
+use pilothouse_messages::process::ProcessMark;
 
 /// What a server tells us by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +30,19 @@ pub struct Page {
     pub tools: Vec<Value>,
     /// Where the next page starts.
     pub next_cursor: Option<String>,
+    /// How long the server says that its list stays fresh (`ttlMs`).
+    pub ttl: Option<Duration>,
+    /// For whom the server says that its list holds (`cacheScope`).
+    pub cache: CacheScope,
+}
+
+/// Where a connector notes the processes that it starts, so that one which outlives our own death can be ended.
+pub trait ProcessNotes: Send + Sync + 'static {
+    /// It has started; resolves when that is durable, or cannot be made so within a bound.
+    fn started(&self, process: ProcessMark) -> BoxFuture<'_, ()>;
+
+    /// It has ended. Returns at once.
+    fn ended(&self, process: &ProcessMark);
 }
 
 /// Opens connections to one server.
@@ -45,6 +60,15 @@ pub trait Connector: Send + Sync + 'static {
     fn junk_lines(&self) -> u64 {
         0
     }
+
+    /// Answers that came after their caller had left, over all connections.
+    fn late_answers(&self) -> u64 {
+        0
+    }
+
+    /// Tells where to note each process before anything is asked of it; called before the first `connect`. One that
+    /// starts no process has nothing to note.
+    fn note_processes(&self, _notes: Arc<dyn ProcessNotes>) {}
 }
 
 /// One open connection.

@@ -49,6 +49,8 @@ pub enum Keyspace {
     Listing,
     /// Wire names, written by the registry.
     Names,
+    /// Child processes that run, written by the servers' supervisor.
+    Process,
     /// Facts about the store itself, written when it is made.
     Meta,
 }
@@ -63,6 +65,7 @@ impl Keyspace {
             Self::Ledger => b'l',
             Self::Listing => b'c',
             Self::Names => b'n',
+            Self::Process => b'p',
             Self::Meta => b'm',
         }
     }

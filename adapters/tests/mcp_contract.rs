@@ -140,10 +140,18 @@ async fn a_connection_greets_lists_and_calls() {
 
         let first = link.list_page(None).await;
         let tools = first_page().as_array().cloned().unwrap();
-        assert_eq!(first, Ok(Page { tools, next_cursor: Some("second".to_owned()) }), "{over}");
+        assert_eq!(
+            first,
+            Ok(Page { tools, next_cursor: Some("second".to_owned()), ..Page::default() }),
+            "{over}"
+        );
         let second = link.list_page(Some("second".to_owned())).await;
         let tools = second_page().as_array().cloned().unwrap();
-        assert_eq!(second, Ok(Page { tools, next_cursor: None }), "{over}");
+        assert_eq!(
+            second,
+            Ok(Page { tools, ttl: Some(Duration::from_secs(60)), ..Page::default() }),
+            "{over}"
+        );
 
         assert_eq!(call(&*link, "echo", json!({"text": "hé"})).await, said(Succeeded, "hé"), "{over}");
         assert_eq!(call(&*link, "fails", json!({})).await, said(Failed, "no"), "{over}");

@@ -14,6 +14,7 @@ pub mod json;
 pub mod limits;
 pub mod listing;
 pub mod model;
+pub mod process;
 pub mod record;
 pub mod registry;
 pub mod secret;

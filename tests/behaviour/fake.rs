@@ -130,7 +130,7 @@ impl Connection for Open {
             match self.0.mood() {
                 Mood::Garbled => Err(RequestError::Malformed { reason: "gibberish".to_owned() }),
                 Mood::Well | Mood::Missing | Mood::Dying | Mood::Clinging | Mood::Panicking => {
-                    Ok(Page { tools: lock(&self.0.0.tools).clone(), next_cursor: None })
+                    Ok(Page { tools: lock(&self.0.0.tools).clone(), ..Page::default() })
                 }
             }
         })

@@ -1,10 +1,13 @@
 //! Decides what a server's answer means: a page of tools, the result of a call, or an error.
 
+use std::time::Duration;
+
 use pilothouse_messages::call::{CallOutcome, CallResult, Content};
 use pilothouse_messages::error::RequestError;
+use pilothouse_messages::limits::WAIT_MAX;
 use serde_json::{Map, Value};
 
-use crate::server::Page;
+use crate::server::{CacheScope, Page};
 
 /// Pieces of one result that are kept; their bytes are bounded by the line that they came in.
 const CONTENT_PIECES_MAX: usize = 1_000;
@@ -44,7 +47,13 @@ pub(super) fn page(mut result: Map<String, Value>) -> Result<Page, RequestError>
             return Err(malformed("`nextCursor` is no string"));
         }
     };
-    Ok(Page { tools, next_cursor })
+    let ttl = result.get("ttlMs").and_then(Value::as_u64).map(|ms| Duration::from_millis(ms).min(WAIT_MAX));
+    let cache = match result.get("cacheScope").and_then(Value::as_str) {
+        // What is said in other words than the two we know is kept from everybody else.
+        None | Some("public") => CacheScope::Public,
+        Some(_) => CacheScope::Private,
+    };
+    Ok(Page { tools, next_cursor, ttl, cache })
 }
 
 /// Reads the result of `tools/call`.

@@ -1,9 +1,10 @@
 //! Servers that are child processes.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use pilothouse_messages::error::ConnectError;
+use pilothouse_messages::id::ServerId;
 use pilothouse_messages::limits::Limits;
 use pilothouse_messages::server::{ServerDefinition, Transport};
 use tokio_util::sync::CancellationToken;
@@ -16,7 +17,7 @@ use super::stderr::{StderrLog, StderrRing};
 use super::wire::WireEnds;
 use super::words::Words;
 use crate::BoxFuture;
-use crate::server::{Connection, Connector, Notices};
+use crate::server::{Connection, Connector, Notices, ProcessNotes};
 
 /// Starts a child process for each connection and speaks MCP on its standard streams.
 ///
@@ -28,6 +29,8 @@ pub struct StdioConnector {
     ring: StderrRing,
     junk: Arc<AtomicU64>,
     words: Words,
+    server: ServerId,
+    notes: OnceLock<Arc<dyn ProcessNotes>>,
 }
 
 impl StdioConnector {
@@ -52,11 +55,15 @@ impl StdioConnector {
             }),
         };
         let (ring, words) = (StderrRing::new(limits.stderr_lines), Words::of(definition));
-        Self { program, ring, junk: Arc::default(), words }
+        let (server, notes) = (definition.id.clone(), OnceLock::new());
+        Self { program, ring, junk: Arc::default(), words, server, notes }
     }
 
     async fn open(&self, notices: Notices) -> Result<Arc<dyn Connection>, ConnectError> {
         let mut leader = self.program.as_ref().map_err(Clone::clone)?.start().await?;
+        if let Some(notes) = self.notes.get() {
+            leader.note(notes, &self.server).await;
+        }
         let child = leader.child();
         let (Some(input), Some(output), Some(stderr)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
@@ -86,5 +93,10 @@ impl Connector for StdioConnector {
 
     fn junk_lines(&self) -> u64 {
         self.junk.load(Ordering::Relaxed)
+    }
+
+    fn note_processes(&self, notes: Arc<dyn ProcessNotes>) {
+        // Told once by each runtime; a connector belongs to one.
+        let _told_again = self.notes.set(notes);
     }
 }

@@ -23,6 +23,8 @@ pub const JOURNAL: Format = Format { keyspace: "journal", version: 1, chain: Cha
 pub const LEDGER: Format = Format { keyspace: "ledger", version: 1, chain: Chain::Linked };
 /// Listings of servers.
 pub const LISTING: Format = Format { keyspace: "listing", version: 1, chain: Chain::None };
+/// Child processes that run.
+pub const PROCESS: Format = Format { keyspace: "process", version: 1, chain: Chain::None };
 /// Wire names of tools.
 pub const NAMES: Format = Format { keyspace: "names", version: 1, chain: Chain::None };
 

@@ -1,9 +1,12 @@
+use std::time::Duration;
+
 use pilothouse_messages::call::{CallOutcome, CallResult, Content};
 use pilothouse_messages::error::RequestError;
+use pilothouse_messages::limits::WAIT_MAX;
 use serde_json::{Value, json};
 
 use super::{CONTENT_PIECES_MAX, called, page, result};
-use crate::server::Page;
+use crate::server::{CacheScope, Page};
 
 fn ok(outcome: CallOutcome, content: Vec<Content>) -> Result<CallResult, RequestError> {
     Ok(CallResult { outcome, content, retry_after_ms: None })
@@ -86,7 +89,7 @@ fn check_page(answer: Value, expected: Result<Page, RequestError>) {
 fn an_answer_to_a_listing_becomes_a_page_with_its_tools_untouched() {
     let tools = vec![json!({"name": "a", "execution": {"taskSupport": "optional"}}), json!(7)];
     let of = |next_cursor: Option<&str>| {
-        Ok(Page { tools: tools.clone(), next_cursor: next_cursor.map(Into::into) })
+        Ok(Page { tools: tools.clone(), next_cursor: next_cursor.map(Into::into), ..Page::default() })
     };
     check_page(json!({"tools": tools, "nextCursor": "2"}), of(Some("2")));
     check_page(json!({"tools": tools, "nextCursor": null}), of(None));
@@ -94,4 +97,24 @@ fn an_answer_to_a_listing_becomes_a_page_with_its_tools_untouched() {
     check_page(json!({"tools": tools}), of(None));
     check_page(json!({"tools": tools, "nextCursor": 2}), malformed("`nextCursor` is no string"));
     check_page(json!({"tools": {}}), malformed("`tools` is no list"));
+}
+
+#[test]
+fn a_page_says_how_long_and_for_whom_it_holds() {
+    let read = |rest: Value| {
+        let Value::Object(mut result) = rest else { panic!("an object") };
+        result.insert("tools".to_owned(), json!([]));
+        let page = page(result).unwrap();
+        (page.ttl, page.cache)
+    };
+    let ms = |ms| Some(Duration::from_millis(ms));
+    for (said, expected) in [
+        (json!({}), (None, CacheScope::Public)),
+        (json!({"ttlMs": 1_500, "cacheScope": "public"}), (ms(1_500), CacheScope::Public)),
+        (json!({"ttlMs": 0, "cacheScope": "private"}), (ms(0), CacheScope::Private)),
+        (json!({"ttlMs": -1, "cacheScope": "secret"}), (None, CacheScope::Private)),
+        (json!({"ttlMs": u64::MAX}), (Some(WAIT_MAX), CacheScope::Public)),
+    ] {
+        assert_eq!(read(said.clone()), expected, "{said}");
+    }
 }

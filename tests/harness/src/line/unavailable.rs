@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 /// Verbs that are refused whole.
-const VERBS: [&str; 6] = ["server_remove", "continue", "grants", "audit", "metrics", "revoke"];
+const VERBS: [&str; 5] = ["continue", "grants", "audit", "metrics", "revoke"];
 
 /// What is refused of a field.
 enum Part {
@@ -21,10 +21,9 @@ const STEERING: Part = Values(&["inject"], "write \"chain\"");
 const LEAVE: Part = Field("leave it out");
 
 /// Verb, path of a field as a JSON pointer, what of it is refused.
-const FIELDS: [(&str, &str, Part); 15] = [
+const FIELDS: [(&str, &str, Part); 14] = [
     ("server", "/transport/http", Field("use `stdio` or `peer`")),
     ("server", "/transport/sse", Field("use `stdio` or `peer`")),
-    ("server", "/idle_stop_ms", LEAVE),
     ("topic", "/model/provider", Field("use `script`")),
     ("topic", "/config/mode", MODES),
     ("topic", "/config/steering", STEERING),
