@@ -51,8 +51,24 @@ pub struct ServerFields {
 pub enum TransportFields {
     /// A child process.
     Stdio(StdioFields),
+    /// Streamable HTTP.
+    Http(UrlFields),
+    /// HTTP+SSE.
+    Sse(UrlFields),
     /// A scripted server in memory.
-    Peer(Script),
+    Peer(Box<Script>),
+}
+
+/// A server behind a URL.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UrlFields {
+    /// Where it is.
+    #[serde(deserialize_with = "secret")]
+    pub url: Secret,
+    /// Headers of every request.
+    #[serde(default, deserialize_with = "secrets")]
+    pub headers: BTreeMap<String, Secret>,
 }
 
 /// A child process.
@@ -67,6 +83,11 @@ pub struct StdioFields {
     /// Variables that it gets.
     #[serde(default, deserialize_with = "secrets")]
     pub env: BTreeMap<String, Secret>,
+}
+
+/// A URL may hold a key.
+fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Secret, D::Error> {
+    String::deserialize(deserializer).map(Secret::new)
 }
 
 fn secrets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Secret>, D::Error> {

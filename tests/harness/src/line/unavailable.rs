@@ -20,9 +20,7 @@ const STEERING: Part = Values(&["inject"], "write \"chain\"");
 const LEAVE: Part = Field("leave it out");
 
 /// Verb, path of a field as a JSON pointer, what of it is refused.
-const FIELDS: [(&str, &str, Part); 9] = [
-    ("server", "/transport/http", Field("use `stdio` or `peer`")),
-    ("server", "/transport/sse", Field("use `stdio` or `peer`")),
+const FIELDS: [(&str, &str, Part); 7] = [
     ("topic", "/model/provider", Field("use `script`")),
     ("topic", "/config/steering", STEERING),
     ("topic", "/config/context_window", LEAVE),
