@@ -181,6 +181,8 @@ pub mod docs {
     pub mod harness {}
     #[doc = include_str!("../docs/providers.md")]
     pub mod providers {}
+    #[doc = include_str!("../docs/observability.md")]
+    pub mod observability {}
     #[doc = include_str!("../docs/testing.md")]
     pub mod testing {}
     /// Choices that a reader would ask about, with what they cost.

@@ -168,6 +168,36 @@ fn the_pure_crates_are_told_what_they_may_not_call() {
     check("no clippy.toml", missing.into_iter().filter(|path| !path.is_file()).map(|path| shown(&path)));
 }
 
+/// The level and the words of every log line in a source: the last text among the macro's arguments.
+fn log_lines(source: &str) -> Vec<(&str, &str)> {
+    let mut lines = Vec::new();
+    for part in source.split("tracing::").skip(1) {
+        let Some((level, rest)) = part.split_once("!(") else { continue };
+        let end = rest.find(");").or_else(|| rest.find(")\n")).unwrap_or(rest.len());
+        let words = rest[..end].rsplit('"').nth(1);
+        if let (true, Some(words)) = (level.chars().all(char::is_alphabetic), words) {
+            lines.push((level, words));
+        }
+    }
+    lines
+}
+
+#[test]
+fn every_log_line_stands_on_its_page() {
+    let page = read(&root().join("docs/observability.md"));
+    let (mut found, mut wrong) = (0, Vec::new());
+    for path in sources().into_iter().filter(|path| !is_test(path)) {
+        for (level, words) in log_lines(&read(&path)) {
+            found += 1;
+            if !page.contains(&format!("| {level} | `{words}` |")) {
+                wrong.push(format!("{}: {level} {words:?}", shown(&path)));
+            }
+        }
+    }
+    assert!(found > 20, "the log lines were found: {found}");
+    check("log lines that docs/observability.md does not know", wrong);
+}
+
 /// The words between backticks.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)

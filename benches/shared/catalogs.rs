@@ -16,10 +16,10 @@ use serde_json::Value;
 
 /// One server with its tools.
 #[derive(Clone)]
-pub struct Catalog {
-    pub id: String,
-    pub label: String,
-    pub tools: Vec<ToolDefinition>,
+pub(crate) struct Catalog {
+    pub(crate) id: String,
+    pub(crate) label: String,
+    pub(crate) tools: Vec<ToolDefinition>,
 }
 
 /// Where catalogs of real servers lie: `PILOTHOUSE_CATALOGS`, or the ones that the rules' tests use.
@@ -29,7 +29,7 @@ fn folder() -> PathBuf {
 }
 
 /// All catalogs in the folder by name; none if there is no folder.
-pub fn catalogs() -> Vec<Catalog> {
+pub(crate) fn catalogs() -> Vec<Catalog> {
     let Ok(files) = std::fs::read_dir(folder()) else {
         eprintln!("no catalogs in {}: set PILOTHOUSE_CATALOGS", folder().display());
         return Vec::new();
@@ -47,10 +47,10 @@ fn catalog(text: &str) -> Option<Catalog> {
 }
 
 /// What the ids of the labelled servers begin with.
-pub const LABELLED: &str = "labelled/";
+pub(crate) const LABELLED: &str = "labelled/";
 
 /// The 70 servers of the labelled data set, with its 527 tools.
-pub fn labelled() -> Vec<Catalog> {
+pub(crate) fn labelled() -> Vec<Catalog> {
     let value: Value =
         serde_json::from_str(include_str!("../retrieval/tools.json")).expect("the data set is JSON");
     let servers = value["servers"].as_array().expect("it lists servers").iter().enumerate();
@@ -80,7 +80,7 @@ fn tools(tools: &Value) -> Vec<ToolDefinition> {
 }
 
 /// Offers one server's tools.
-pub fn offer(registry: &mut Registry, catalog: &Catalog) {
+pub(crate) fn offer(registry: &mut Registry, catalog: &Catalog) {
     let server = ServerId::new(catalog.id.as_str()).expect("a catalog's name is an id");
     let listing = Listing {
         definition: Digest([1; 32]),
@@ -104,7 +104,7 @@ pub fn offer(registry: &mut Registry, catalog: &Catalog) {
 }
 
 /// A registry of these servers.
-pub fn registry(catalogs: &[Catalog]) -> Registry {
+pub(crate) fn registry(catalogs: &[Catalog]) -> Registry {
     let mut registry = Registry::new(Vec::new()).expect("no function is bad");
     catalogs.iter().for_each(|catalog| offer(&mut registry, catalog));
     registry

@@ -7,14 +7,14 @@ use serde_json::Value;
 
 use super::catalogs::Catalog;
 
-pub struct PlainIndex {
+pub(crate) struct PlainIndex {
     tools: Vec<(String, String, BTreeMap<String, f64>, f64)>,
     found_in: BTreeMap<String, f64>,
     usual: f64,
 }
 
 impl PlainIndex {
-    pub fn new(servers: &[Catalog]) -> Self {
+    pub(crate) fn new(servers: &[Catalog]) -> Self {
         let mut tools = Vec::new();
         let mut found_in: BTreeMap<String, f64> = BTreeMap::new();
         for (server, tool) in
@@ -34,7 +34,7 @@ impl PlainIndex {
         Self { tools, found_in, usual }
     }
 
-    pub fn search(&self, text: &str) -> Vec<(String, String)> {
+    pub(crate) fn search(&self, text: &str) -> Vec<(String, String)> {
         let all = self.tools.len() as f64;
         let mut scored: Vec<_> = self.tools.iter().map(|tool| (0.0, tool)).collect();
         for word in words(text) {

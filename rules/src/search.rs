@@ -134,7 +134,7 @@ impl ToolIndex {
         };
         let limit = question.limit.clamp(1, HITS_MAX);
         let (best, matched) = match text.is_empty() {
-            true => best(self.entries().map(|entry| Candidate::listed(entry)), &admits, limit),
+            true => best(self.entries().map(Candidate::listed), &admits, limit),
             false => best(self.candidates(text).into_iter(), &admits, limit),
         };
         let hits: Vec<_> = best.into_iter().map(|candidate| candidate.hit(pool)).collect();

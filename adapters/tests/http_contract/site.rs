@@ -280,7 +280,8 @@ async fn events(
         let event = format!("data: {line}\n\n");
         stream.write_all(format!("{:x}\r\n{event}\r\n", event.len()).as_bytes()).await.ok()?;
         let message: Value = serde_json::from_str(&line).unwrap_or_default();
-        if message.get("method").is_none() && message["id"].to_string() == id {
+        let answered = message["id"].to_string();
+        if message.get("method").is_none() && answered == id {
             return stream.write_all(b"0\r\n\r\n").await.ok();
         }
     }

@@ -4,6 +4,7 @@ mod driver {
     mod answers;
     mod crash;
     mod files;
+    mod http;
     mod run;
     mod windows;
 }

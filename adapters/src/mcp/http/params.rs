@@ -51,7 +51,7 @@ impl Params {
                     true
                 }
                 Err(reason) => {
-                    tracing::warn!(target: "pilothouse", reason, "a tool with a wrong `x-mcp-header` was left out");
+                    tracing::warn!(target: "pilothouse", reason, "a tool with a wrong x-mcp-header was left out");
                     false
                 }
             }

@@ -70,7 +70,8 @@ async fn hear(session: &Session, events: &mut Events) -> Heard {
                 any = true;
                 // What is no message here answers nobody.
                 if let Err(fault) = session.delivery.hand_on(event.data, None, |_| {}).await {
-                    tracing::debug!(target: "pilothouse", reason = fault.words(), "a server sent an event that is no MCP message");
+                    let reason = session.life().words().reason(fault.words());
+                    tracing::debug!(target: "pilothouse", reason, "a server sent an event that is no MCP message");
                 }
             }
             Ok(Some(_)) => {}

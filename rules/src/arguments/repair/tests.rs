@@ -18,7 +18,10 @@ fn open() -> Value {
     json!({"type": "object"})
 }
 
-fn check(schema: &Value, rows: &[(&str, Result<(&str, &[Fix]), &str>)]) {
+/// What was written; what it becomes and how, or why it is refused.
+type Row<'a> = (&'a str, Result<(&'a str, &'a [Fix]), &'a str>);
+
+fn check(schema: &Value, rows: &[Row<'_>]) {
     let validator = validator(schema);
     for (raw, expected) in rows {
         match (settle(raw, &validator), expected) {
@@ -56,7 +59,7 @@ fn a_slip_of_the_form_is_mended_where_the_result_is_what_the_schema_asks_for() {
 
 #[test]
 fn nothing_written_is_no_arguments_where_none_are_needed() {
-    let rows: [(&str, Result<(&str, &[Fix]), &str>); 5] = [
+    let rows: [Row<'_>; 5] = [
         ("", Ok(("{}", &[Fix::Empty]))),
         ("   ", Ok(("{}", &[Fix::Empty]))),
         ("null", Ok(("{}", &[Fix::Empty]))),

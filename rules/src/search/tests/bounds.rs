@@ -1,18 +1,6 @@
 //! What hostile texts cost.
 
-use std::time::{Duration, Instant};
-
 use super::*;
-
-/// Far more than any of this takes, far less than what it would take without bounds.
-const SOON: Duration = Duration::from_secs(5);
-
-fn within<T>(run: impl FnOnce() -> T) -> T {
-    let start = Instant::now();
-    let made = run();
-    assert!(start.elapsed() < SOON, "it took {:?}", start.elapsed());
-    made
-}
 
 #[test]
 fn a_question_without_end_is_read_to_its_bounds_only() {
@@ -30,7 +18,7 @@ fn a_question_without_end_is_read_to_its_bounds_only() {
         ("aB".repeat(1 << 19), 0),
     ];
     for (text, expected) in &questions {
-        assert_eq!(within(|| found(&index, text)).len(), *expected, "{text:.40}");
+        assert_eq!(found(&index, text).len(), *expected, "{text:.40}");
     }
     assert_eq!(question_keys(&terms).len(), QUESTION_TERMS);
 }
@@ -57,7 +45,7 @@ fn a_tool_without_end_is_read_to_its_bounds_only() {
     let mut registry = registry(&[]);
     tell_offer(&mut registry, offer_of("s", tools));
     let table = registry.table();
-    let index = within(|| ToolIndex::new(&table));
+    let index = ToolIndex::new(&table);
     for document in &index.sources[&Some(server("s"))].segment.documents {
         assert!(document.terms.len() <= 2_000, "{:.40}", document.entry.name);
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse::id::{ServerId, TopicId};
+use pilothouse::secret::Secret;
 use pilothouse::{Runtime, Server, Topic};
 use serde_json::json;
 use tempfile::TempDir;
@@ -171,6 +172,10 @@ async fn drain(tasks: &mut JoinSet<()>) {
     }
 }
 
+fn with_headers(server: Server, headers: BTreeMap<String, Secret>) -> Server {
+    headers.into_iter().fold(server, |server, (name, value)| server.header(name, value.expose()))
+}
+
 /// A server as the builder takes it.
 fn server(fields: ServerFields) -> Server {
     let id = fields.id.as_str();
@@ -179,7 +184,9 @@ fn server(fields: ServerFields) -> Server {
             let started = Server::stdio(id, stdio.command).args(stdio.args);
             stdio.env.into_iter().fold(started, |server, (name, value)| server.env(name, value.expose()))
         }
-        TransportFields::Peer(script) => Server::in_memory(id, Peer::new(script)),
+        TransportFields::Http(http) => with_headers(Server::http(id, http.url.expose()), http.headers),
+        TransportFields::Sse(sse) => with_headers(Server::sse(id, sse.url.expose()), sse.headers),
+        TransportFields::Peer(script) => Server::in_memory(id, Peer::new(*script)),
     };
     if let Some(name) = fields.name {
         server = server.name(name);
@@ -192,6 +199,9 @@ fn server(fields: ServerFields) -> Server {
     }
     if let Some(within) = fields.call_timeout_ms {
         server = server.call_timeout(Duration::from_millis(within));
+    }
+    if let Some(idle) = fields.idle_stop_ms {
+        server = server.idle_stop(Duration::from_millis(idle));
     }
     if fields.trust_annotations {
         server = server.trust_annotations();

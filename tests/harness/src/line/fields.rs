@@ -27,6 +27,8 @@ pub struct ServerFields {
     pub connect_timeout_ms: Option<u64>,
     /// Its call deadline.
     pub call_timeout_ms: Option<u64>,
+    /// Stopped after this long without use, and started by the next one.
+    pub idle_stop_ms: Option<u64>,
     /// Raw names of tools that always ask.
     #[serde(default)]
     pub force_prompt: Vec<String>,
@@ -49,8 +51,24 @@ pub struct ServerFields {
 pub enum TransportFields {
     /// A child process.
     Stdio(StdioFields),
+    /// Streamable HTTP.
+    Http(UrlFields),
+    /// HTTP+SSE.
+    Sse(UrlFields),
     /// A scripted server in memory.
-    Peer(Script),
+    Peer(Box<Script>),
+}
+
+/// A server behind a URL.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UrlFields {
+    /// Where it is.
+    #[serde(deserialize_with = "secret")]
+    pub url: Secret,
+    /// Headers of every request.
+    #[serde(default, deserialize_with = "secrets")]
+    pub headers: BTreeMap<String, Secret>,
 }
 
 /// A child process.
@@ -67,12 +85,17 @@ pub struct StdioFields {
     pub env: BTreeMap<String, Secret>,
 }
 
+/// A URL may hold a key.
+fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Secret, D::Error> {
+    String::deserialize(deserializer).map(Secret::new)
+}
+
 fn secrets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Secret>, D::Error> {
     let plain = BTreeMap::<String, String>::deserialize(deserializer)?;
     Ok(plain.into_iter().map(|(name, value)| (name, Secret::new(value))).collect())
 }
 
-/// `server_restart`.
+/// `server_restart`, `server_remove`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RestartFields {

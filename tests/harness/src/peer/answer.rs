@@ -144,10 +144,10 @@ impl Exchange<'_> {
         let Some(tool) = listing::find(state, live, name) else {
             return refused(&format!("there is no tool \"{name}\""));
         };
-        if generation == Generation::Modern {
-            if let Some(required) = modern::input_required(session, plan, params) {
-                return required;
-            }
+        if generation == Generation::Modern
+            && let Some(required) = modern::input_required(session, plan, params)
+        {
+            return required;
         }
         state.remember(params);
         state.executions.count(name);

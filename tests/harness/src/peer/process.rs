@@ -41,10 +41,10 @@ pub(super) fn begin(state: &State) -> std::io::Result<()> {
         ignore_sigterm()?;
     }
     for fault in &live.script.faults {
-        if let Fault::Stderr(words) = fault {
-            if words.on.is_none() {
-                flood(state, words);
-            }
+        if let Fault::Stderr(words) = fault
+            && words.on.is_none()
+        {
+            flood(state, words);
         }
         if let Fault::Grandchild(child) = fault {
             spawn(child)?;

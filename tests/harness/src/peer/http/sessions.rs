@@ -64,10 +64,10 @@ impl Sessions {
     pub(super) fn open(&mut self, state: &Arc<State>) -> Arc<HttpSession> {
         self.made += 1;
         let session = HttpSession::new(format!("{:x}-{}", self.start, self.made), state);
-        if self.order.len() == SESSIONS_MAX {
-            if let Some(oldest) = self.order.pop_front() {
-                self.open.remove(&oldest);
-            }
+        if self.order.len() == SESSIONS_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.open.remove(&oldest);
         }
         self.order.push_back(session.id.clone());
         self.open.insert(session.id.clone(), session.clone());

@@ -90,10 +90,8 @@ fn asked(shared: &Arc<Shared>, live: &Arc<Live>, http: &HttpRequest, request: Re
         return Reply::empty(200).spoilt(fault);
     }
     let is_modern = modern::generation(live, &request) == Ok(Generation::Modern);
-    if is_modern {
-        if let Some(refused) = mismatch(http, &request) {
-            return refused;
-        }
+    if is_modern && let Some(refused) = mismatch(http, &request) {
+        return refused;
     }
     let opens = request.method == "initialize" && live.script.http.sessions;
     let found = if is_modern {

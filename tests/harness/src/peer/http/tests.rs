@@ -94,6 +94,9 @@ async fn check(script: Value, body: String, expected: (&[&str], Rest), execution
     assert_eq!((rest, peer.executions("a")), (expected.1, executions), "{script}: {reply}");
 }
 
+/// A script; what the reply holds and how it ends; how often the tool ran.
+type Row = (Value, (Vec<&'static str>, Rest), u64);
+
 #[tokio::test]
 async fn each_fault_below_the_protocol_is_played_as_it_is_written() {
     let call = || rpc(7, "tools/call", json!({"name": "a"}));
@@ -101,7 +104,7 @@ async fn each_fault_below_the_protocol_is_played_as_it_is_written() {
         r#"{"id":7,"jsonrpc":"2.0","result":{"content":[{"text":"done","type":"text"}],"isError":false}}"#;
     let http = |fault: Value| stateless(json!([{"http": fault}]));
     let sse = |fault: Value| json!({"tools": [{"name": "a"}], "http": {"sessions": false}, "faults": [{"http": fault}]});
-    let rows: Vec<(Value, (Vec<&str>, Rest), u64)> = vec![
+    let rows: Vec<Row> = vec![
         (
             stateless(json!([])),
             (vec!["HTTP/1.1 200 OK\r\n", "Content-Type: application/json\r\n", whole], Quiet),
