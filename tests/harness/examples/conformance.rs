@@ -124,7 +124,8 @@ async fn perform(runtime: &Runtime, task: Task) -> Result<(), Failure> {
             let mut together = tokio::task::JoinSet::new();
             for call in calls {
                 let caller = caller.clone();
-                together.spawn(async move { caller.call(&call).await.map_err(|failure| failure.to_string()) });
+                together
+                    .spawn(async move { caller.call(&call).await.map_err(|failure| failure.to_string()) });
             }
             for ended in together.join_all().await {
                 ended?;

@@ -3,6 +3,7 @@
 use std::error::Error;
 
 use pilothouse_messages::error::{ConnectError, RequestError};
+use serde_json::Value;
 
 use crate::policy::Refusal;
 
@@ -19,8 +20,8 @@ pub(in crate::mcp) enum Fault {
     Unauthorised { reason: String, challenge: Option<String> },
     /// Another status than success, without an MCP message that would say more.
     Status { status: u16, reason: String },
-    /// A JSON-RPC error, wherever it stood.
-    Server { code: i64, message: String },
+    /// A JSON-RPC error, wherever it stood; `data` is null where it has none.
+    Server { code: i64, message: String, data: Value },
     /// Something that is no answer.
     Malformed(String),
 }
@@ -70,7 +71,7 @@ impl Fault {
             Self::Broken(reason) => format!("it broke off its answer: {reason}"),
             Self::Unauthorised { reason, .. } | Self::Malformed(reason) => reason.clone(),
             Self::Status { status, reason } => format!("it answered HTTP {status}: {reason}"),
-            Self::Server { code, message } => format!("the server answered error {code}: {message}"),
+            Self::Server { code, message, .. } => format!("the server answered error {code}: {message}"),
         }
     }
 
@@ -82,7 +83,7 @@ impl Fault {
             Self::Broken(reason) => RequestError::Interrupted { reason },
             Self::Unauthorised { reason, challenge } => RequestError::Unauthorised { reason, challenge },
             Self::Status { status, reason } => RequestError::Http { status, reason },
-            Self::Server { code, message } => RequestError::Server { code, message },
+            Self::Server { code, message, .. } => RequestError::Server { code, message },
             Self::Malformed(reason) => RequestError::Malformed { reason },
         }
     }
