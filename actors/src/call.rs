@@ -214,7 +214,7 @@ async fn call_server(
         () = order.cancel.cancelled() => return cancelled_unsent(),
         admitted = admit(wiring, &place, &tool, &order, clock.ends_at()) => admitted,
     };
-    let (ready, _permit) = match admitted {
+    let (ready, passage, _permit) = match admitted {
         Ok(admitted) => admitted,
         Err(refusal) => return refusal,
     };
@@ -225,6 +225,7 @@ async fn call_server(
     }
     let drive = Drive {
         ready: &ready,
+        passage: &passage,
         asks: ask_port(wiring, &place),
         rounds: limits.question_rounds,
         tool,

@@ -20,9 +20,11 @@ use pilothouse_messages::listing::{
 };
 use pilothouse_messages::registry::ServerTools;
 use pilothouse_messages::server::ServerDefinition;
+use pilothouse_messages::time::Timestamp;
 use pilothouse_rules::Decider;
 use pilothouse_rules::catalog::Catalog;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::durable::{Committed, Durable, Ground, Pictured, Released, after_earlier_life, follow};
@@ -56,6 +58,8 @@ pub struct CatalogShell {
     waiters: BTreeMap<ServerId, Vec<RefreshReply>>,
     /// Ends the fetch of a server that another one overtakes.
     fetching: BTreeMap<ServerId, CancellationToken>,
+    /// What the timer is set for.
+    armed: Option<Timestamp>,
 }
 
 /// Told how a refresh ended.
@@ -74,6 +78,11 @@ pub enum CatalogMsg {
         server: ServerId,
         /// Answered when the refresh that it started or joined is over.
         reply: RefreshReply,
+    },
+    /// What the embedder says about a server's tools has changed, its listing has not: tell the registry.
+    Reoffer {
+        /// Which server.
+        server: ServerId,
     },
     /// Somebody read a cold listing.
     ColdRead {
@@ -95,6 +104,7 @@ pub struct Own(Report);
 enum Report {
     Loaded(Result<Loaded, StoreError>),
     Committed(Committed),
+    Tick,
 }
 
 /// The catalog actor's behaviour.
@@ -131,6 +141,7 @@ impl Actor for CatalogActor {
             phase: Phase::loading(),
             waiters: BTreeMap::new(),
             fetching: BTreeMap::new(),
+            armed: None,
         })
     }
 
@@ -166,13 +177,15 @@ impl Pictured for Catalog {
 fn shown_in(event: &CatalogEvent) -> Option<&ServerId> {
     match event {
         CatalogEvent::Defined { server, definition: _ }
-        | CatalogEvent::Listed { server, listing: _ }
+        | CatalogEvent::Listed { server, .. }
+        | CatalogEvent::Confirmed { server, .. }
         | CatalogEvent::WentStale { server, reason: _ }
         | CatalogEvent::Dropped { server }
         | CatalogEvent::Removed { server } => Some(server),
         CatalogEvent::RefreshStarted { .. }
         | CatalogEvent::RefreshQueued { .. }
-        | CatalogEvent::RefreshEnded { .. } => None,
+        | CatalogEvent::RefreshEnded { .. }
+        | CatalogEvent::Rested { .. } => None,
     }
 }
 
@@ -231,6 +244,14 @@ impl CatalogShell {
             CatalogMsg::ColdRead { server } => {
                 self.commit(&CatalogCommand::Refresh { server, cause: RefreshCause::Asked })
             }
+            CatalogMsg::Reoffer { server } => {
+                self.changed(&server);
+                Ok(())
+            }
+            CatalogMsg::Own(Own(Report::Tick)) => {
+                self.armed = None;
+                self.commit(&CatalogCommand::Tick)
+            }
             CatalogMsg::Greet { reply } => {
                 reply.send(Ok(()));
                 Ok(())
@@ -267,7 +288,24 @@ impl CatalogShell {
         let report = |committed| CatalogMsg::Own(Own(Report::Committed(committed)));
         let released = follow(step, &self.tasks, &self.myself, report);
         self.perform(released);
+        self.arm();
         Ok(())
+    }
+
+    /// Sets the timer for the first listing that expires, unless it is set for that time or an earlier one already.
+    fn arm(&mut self) {
+        let Phase::Live(catalog) = &mut self.phase else { return };
+        let Some(deadline) = catalog.state().next_deadline() else { return };
+        if self.armed.is_some_and(|armed| armed <= deadline) {
+            return;
+        }
+        self.armed = Some(deadline);
+        let (wait, myself) = (deadline.since(catalog.now()), self.myself.clone());
+        self.tasks.spawn(async move {
+            sleep(wait).await;
+            // A successor sets its own.
+            let _gone = myself.cast(Letter::inside(CatalogMsg::Own(Own(Report::Tick))));
+        });
     }
 
     fn perform(&mut self, released: Vec<Released<Catalog>>) {

@@ -2,24 +2,26 @@
 //!
 //! | Owns | Receives (what, from whom) | Asks of (whom, with what deadline) | Fails when, and then | Bounded by |
 //! |---|---|---|---|---|
-//! | one connection and its published [`Ready`] | `Stop` from the servers' supervisor; reports of its own tasks | the connector: the server's connect deadline, counted from its place among those that connect; the connection's close: `stop_child` | it never fails by itself: every end is told to the supervisor as `Ended` | one place of `connects_at_once`; 16 notices; one refresh a quiet time |
+//! | one connection and its published [`Ready`] | `Stop` from the servers' supervisor; reports of its own tasks | the connector: the server's connect deadline, counted from its place among those that connect; a silent server, whether it still answers: `probe_deadline`; the connection's close: `stop_child` | it never fails by itself: every end is told to the supervisor as `Ended` | one place of `connects_at_once`; 16 notices; one refresh a quiet time and one a second |
 //!
 //! Whatever way it ends, also by a kill or a panic, its `Serving` is dropped: the connection is killed, every pending
 //! call is answered, and the readers see no connection any more.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pilothouse_adapters::server::{Connection, Notice, Notices};
-use pilothouse_messages::connection::{EndReason, Generation};
+use pilothouse_messages::connection::{Again, EndReason, Generation};
 use pilothouse_messages::error::ConnectError;
 use pilothouse_messages::listing::{CatalogCommand, RefreshCause};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::catalog::CatalogMsg;
 use crate::protocol::terms;
+use crate::pulse;
 use crate::servers::ServersMsg;
 use crate::slot::Letter;
 use crate::tasks::{TaskSet, caught, caught_now};
@@ -29,6 +31,8 @@ use crate::wiring::{Ready, ServerPlace, Wiring};
 const NOTICES: usize = 16;
 /// A storm of notices is listed once in this many quiet times, even if it never ends.
 const STORM: u32 = 10;
+/// The least time between two listings that notices bring about: each real change is a write of the whole listing.
+const SPACING: Duration = Duration::from_secs(1);
 
 /// What the actor is born with.
 pub struct ConnectionArgs {
@@ -67,7 +71,7 @@ enum Doing {
 /// The whole mailbox.
 pub enum ConnectionMsg {
     /// End the connection politely; from the supervisor.
-    Stop,
+    Stop(Again),
     /// What the actor sends itself.
     Own(Own),
 }
@@ -118,7 +122,7 @@ impl Actor for ConnectionActor {
         shell: &mut ConnectionShell,
     ) -> Result<(), ActorProcessingErr> {
         match letter.body {
-            ConnectionMsg::Stop => shell.stop(&myself),
+            ConnectionMsg::Stop(again) => shell.stop(&myself, again),
             ConnectionMsg::Own(Own(Report::Connected(serving))) => shell.connected(&myself, serving),
             ConnectionMsg::Own(Own(Report::NotConnected(reason))) => shell.not_connected(reason),
             ConnectionMsg::Own(Own(Report::Ended(reason))) => shell.ended(reason),
@@ -129,14 +133,18 @@ impl Actor for ConnectionActor {
 }
 
 impl ConnectionShell {
-    fn stop(&mut self, myself: &ActorRef<Letter<ConnectionMsg>>) {
+    fn stop(&mut self, myself: &ActorRef<Letter<ConnectionMsg>>, again: Again) {
         match std::mem::replace(&mut self.doing, Doing::Over) {
             Doing::Connecting => {
                 // Drops the connector's future, and with it whatever it had started.
                 self.tasks.cancel();
                 self.finish(EndReason::Closed);
             }
-            Doing::Serving(serving) => {
+            Doing::Serving(mut serving) => {
+                serving.leaves = match again {
+                    Again::Yes | Again::No => Leaves::Stale(words(&EndReason::Closed)),
+                    Again::OnDemand => Leaves::AsItIs,
+                };
                 serving.withdraw();
                 self.close(myself, serving.ready.connection.clone());
                 self.doing = Doing::Closing(serving);
@@ -161,18 +169,24 @@ impl ConnectionShell {
             // Stopped in the meantime: dropping the connection kills it.
             Doing::Serving(_) | Doing::Closing(_) | Doing::Over => return,
         }
-        self.watch_end(myself, serving.ready.clone());
+        let ready = serving.ready.clone();
+        self.watch_end(myself, ready.clone());
         self.doing = Doing::Serving(serving);
-        let (server, generation) = (self.args.place.definition.id.clone(), self.args.generation);
-        self.report(ServersMsg::Connected { server: server.clone(), generation });
+        let server = self.args.place.definition.id.clone();
+        self.report(ServersMsg::Connected { server: server.clone(), ready });
         let command = CatalogCommand::Refresh { server, cause: RefreshCause::Connected };
-        self.args.wiring.catalog.slot.inform(CatalogMsg::Command { command });
+        inform(&self.args.wiring, command);
     }
 
     fn watch_end(&self, myself: &ActorRef<Letter<ConnectionMsg>>, ready: Arc<Ready>) {
-        let myself = myself.clone();
+        let (myself, limits) = (myself.clone(), self.args.wiring.limits.clone());
+        let interval = self.args.place.definition.probe_interval.unwrap_or(limits.probe_interval);
         self.tasks.spawn(async move {
-            let reason = caught(async { ready.connection.ended().await }).await.unwrap_or_else(|panic| panic);
+            let reason = tokio::select! {
+                biased;
+                reason = caught(async { ready.connection.ended().await }) => reason.unwrap_or_else(|panic| panic),
+                reason = pulse::lost(&ready, &limits, interval) => reason,
+            };
             // At once, not only when the mailbox comes to it: callers wait for this.
             ready.ended.cancel();
             tell(&myself, Report::Ended(reason));
@@ -191,8 +205,9 @@ impl ConnectionShell {
 
     fn ended(&mut self, reason: String) {
         match std::mem::replace(&mut self.doing, Doing::Over) {
-            Doing::Serving(serving) => {
-                serving.over(reason.clone());
+            Doing::Serving(mut serving) => {
+                serving.leaves = Leaves::Stale(reason.clone());
+                drop(serving);
                 self.finish(EndReason::Failed(reason));
             }
             // The process is not reaped before the close has returned.
@@ -203,7 +218,7 @@ impl ConnectionShell {
     fn closed(&mut self) {
         match std::mem::replace(&mut self.doing, Doing::Over) {
             Doing::Closing(serving) => {
-                serving.over(words(&EndReason::Closed));
+                drop(serving);
                 self.finish(EndReason::Closed);
             }
             other @ (Doing::Connecting | Doing::Serving(_) | Doing::Over) => self.doing = other,
@@ -226,8 +241,16 @@ struct Serving {
     wiring: Arc<Wiring>,
     place: Arc<ServerPlace>,
     ready: Arc<Ready>,
-    /// Why it is over, for the catalog.
-    reason: String,
+    /// What becomes of the listing.
+    leaves: Leaves,
+}
+
+/// What the end of a connection leaves of its server's listing.
+enum Leaves {
+    /// The last known good one, for this reason.
+    Stale(String),
+    /// Nothing has happened to it: the server is only stopped until somebody uses it.
+    AsItIs,
 }
 
 impl Serving {
@@ -240,9 +263,18 @@ impl Serving {
         let (confirmed, ended) = (watch::Sender::new(None), CancellationToken::new());
         // A connection of the embedder that panics here speaks no version that we could show.
         let protocol = caught_now(|| connection.protocol()).unwrap_or_default();
-        let ready = Arc::new(Ready { connection, protocol, generation: of, confirmed, ended });
-        let reason = "the connection's actor failed".to_owned();
-        Self { wiring: wiring.clone(), place: place.clone(), ready, reason }
+        let ready = Arc::new(Ready {
+            connection,
+            protocol,
+            generation: of,
+            definition: place.fingerprint,
+            connector: place.connector.clone(),
+            traffic: Arc::default(),
+            confirmed,
+            ended,
+        });
+        let leaves = Leaves::Stale("the connection's actor failed".to_owned());
+        Self { wiring: wiring.clone(), place: place.clone(), ready, leaves }
     }
 
     fn publish(&self) {
@@ -260,11 +292,6 @@ impl Serving {
             is_ours
         });
     }
-
-    /// Ends it for this reason.
-    fn over(mut self, reason: String) {
-        self.reason = reason;
-    }
 }
 
 impl Drop for Serving {
@@ -273,7 +300,13 @@ impl Drop for Serving {
         self.ready.ended.cancel();
         // A connection of the embedder that panics here must not turn a panic that drops us into an abort.
         let _panicked = caught_now(|| self.ready.connection.kill());
-        disconnected(&self.wiring, &self.place, std::mem::take(&mut self.reason));
+        match std::mem::replace(&mut self.leaves, Leaves::AsItIs) {
+            Leaves::Stale(reason) => disconnected(&self.wiring, &self.place, reason),
+            Leaves::AsItIs => {
+                let server = self.place.definition.id.clone();
+                inform(&self.wiring, CatalogCommand::Rested { server });
+            }
+        }
     }
 }
 
@@ -326,23 +359,28 @@ fn words(reason: &EndReason) -> String {
 
 fn disconnected(wiring: &Wiring, place: &ServerPlace, reason: String) {
     let server = place.definition.id.clone();
-    wiring
-        .catalog
-        .slot
-        .inform(CatalogMsg::Command { command: CatalogCommand::Disconnected { server, reason } });
+    inform(wiring, CatalogCommand::Disconnected { server, reason });
 }
 
-/// Lists the server again when its notices have been quiet for a while, or have been loud for too long.
+fn inform(wiring: &Wiring, command: CatalogCommand) {
+    wiring.catalog.slot.inform(CatalogMsg::Command { command });
+}
+
+/// Lists the server again when its notices have been quiet for a while, or have been loud for too long; never again
+/// within [`SPACING`], however often its tools really change.
 async fn watch_notices(wiring: Arc<Wiring>, place: Arc<ServerPlace>, mut notices: mpsc::Receiver<Notice>) {
     let quiet = wiring.limits.list_changed_debounce;
+    let mut not_before = Instant::now();
     while let Some(Notice::ToolsChanged) = notices.recv().await {
         let latest = Instant::now() + quiet * STORM;
         while let Ok(Some(Notice::ToolsChanged)) =
             timeout_at(latest.min(Instant::now() + quiet), notices.recv()).await
         {}
+        // What is said meanwhile waits in the channel, or is what has just been waited for.
+        sleep_until(not_before).await;
+        not_before = Instant::now() + SPACING;
         let server = place.definition.id.clone();
-        let command = CatalogCommand::Refresh { server, cause: RefreshCause::ToolsChanged };
-        wiring.catalog.slot.inform(CatalogMsg::Command { command });
+        inform(&wiring, CatalogCommand::Refresh { server, cause: RefreshCause::ToolsChanged });
     }
 }
 

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pilothouse_adapters::asks::AskPort;
 use pilothouse_adapters::server::{Negotiate, Notices, Terms};
-use pilothouse_messages::protocol::{Heard, ProtocolStep, Remembered};
+use pilothouse_messages::protocol::{Heard, LEGACY, ProtocolStep, Remembered};
+use pilothouse_messages::server::Transport;
 use pilothouse_rules::protocol::Negotiation;
 
 use crate::wiring::{ServerPlace, Wiring};
@@ -15,6 +16,18 @@ use crate::wiring::{ServerPlace, Wiring};
 pub struct Spoken(Arc<Mutex<Remembered>>);
 
 impl Spoken {
+    /// What is known of a server that nobody has spoken to: its transport may leave one answer only.
+    pub(crate) fn by(transport: &Transport) -> Self {
+        let known = match transport {
+            Transport::Stdio { .. } | Transport::Http { .. } | Transport::InMemory { .. } => {
+                Remembered::Nothing
+            }
+            // HTTP+SSE was gone before there was another generation.
+            Transport::Sse { .. } => Remembered::Legacy(LEGACY[LEGACY.len() - 1].to_owned()),
+        };
+        Self(Arc::new(Mutex::new(known)))
+    }
+
     /// What is known now.
     pub fn remembered(&self) -> Remembered {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()

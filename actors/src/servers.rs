@@ -2,21 +2,22 @@
 
 use std::sync::Arc;
 
+use pilothouse_adapters::server::Connector;
 use pilothouse_messages::connection::{ConnectionRejection, EndReason, Generation};
 use pilothouse_messages::id::ServerId;
+use pilothouse_messages::server::ServerDefinition;
 
 use crate::slot::Reply;
-use crate::wiring::ServerPlace;
+use crate::wiring::{Ready, ServerPlace};
 
 /// Everything that the servers' supervisor can be told.
-#[derive(Debug)]
 pub enum ServersMsg {
     /// A connection answers; from its actor.
     Connected {
         /// Of which server.
         server: ServerId,
-        /// Which connection.
-        generation: Generation,
+        /// The connection.
+        ready: Arc<Ready>,
     },
     /// A connection is over, with all that it had; from its actor, which the supervisor then stops.
     Ended {
@@ -34,6 +35,27 @@ pub enum ServersMsg {
         /// Answered once it can be read and asked for.
         reply: Reply<Added>,
     },
+    /// Define a server anew, under its old id.
+    Edit {
+        /// The definition.
+        definition: Box<ServerDefinition>,
+        /// How it is reached.
+        connector: Arc<dyn Connector>,
+        /// Answered once it is read and asked for under the new definition; not once it is ready.
+        reply: Reply<Result<Arc<ServerPlace>, ConnectionRejection>>,
+    },
+    /// Forget a server.
+    Remove {
+        /// Which.
+        server: ServerId,
+        /// Answered once its connection is gone.
+        reply: Reply<Result<(), ConnectionRejection>>,
+    },
+    /// Somebody wants to use a server that may be stopped for want of use; from calls and refreshes.
+    Demand {
+        /// Which server.
+        server: ServerId,
+    },
     /// End the connection and start a new one now.
     Restart {
         /// Which server.
@@ -50,7 +72,7 @@ pub enum ServersMsg {
         /// Answered once it is decided.
         reply: Reply<Result<(), ConnectionRejection>>,
     },
-    /// A back-off is over; from the supervisor itself.
+    /// A deadline has come; from the supervisor itself.
     Tick {
         /// Of which server.
         server: ServerId,

@@ -14,13 +14,13 @@ use pilothouse_adapters::model::ModelResolver;
 use pilothouse_adapters::server::{Connection, Connector};
 use pilothouse_adapters::store::Store;
 use pilothouse_adapters::tool::Function;
-use pilothouse_messages::connection::{ConnectionPhase, Generation};
+use pilothouse_messages::connection::{ConnectionPhase, Generation, Reach};
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::error::StoreError;
 use pilothouse_messages::id::{ServerId, TopicId};
 use pilothouse_messages::limits::Limits;
 use pilothouse_messages::listing::{ListingState, ListingView};
-use pilothouse_messages::server::{ServerDefinition, ServerState, ServerView};
+use pilothouse_messages::server::{ServerDefinition, ServerState, ServerView, Transport};
 use pilothouse_messages::time::Timestamp;
 use pilothouse_rules::arguments::Validators;
 use pilothouse_rules::registry::ToolTable;
@@ -33,6 +33,7 @@ use crate::catalog::CatalogMsg;
 use crate::connection::ConnectionMsg;
 use crate::gate::Layers;
 use crate::hub::TopicHub;
+use crate::processes::Processes;
 use crate::protocol::Spoken;
 use crate::registry::RegistryMsg;
 use crate::servers::{Power, ServersMsg};
@@ -40,6 +41,7 @@ use crate::session::SessionMsg;
 use crate::slot::{Slot, SlotBounds};
 use crate::tasks::caught_now;
 use crate::topics::TopicsMsg;
+use crate::traffic::Traffic;
 
 /// What a runtime is built from; the rest of the wiring starts empty.
 pub struct Materials {
@@ -129,6 +131,7 @@ impl Wiring {
                 slot: Slot::new("servers", bounds),
                 places: ArcSwap::from_pointee(places),
                 connecting: Arc::new(Semaphore::new(limits.connects_at_once.max(1))),
+                processes: Arc::new(Processes::new(materials.store.clone(), limits.commit)),
             },
             topics: TopicsPort { slot: Slot::new("topics", bounds), places: ArcSwap::default() },
             limits,
@@ -230,6 +233,8 @@ pub struct ServersPort {
     pub places: ArcSwap<BTreeMap<ServerId, Arc<ServerPlace>>>,
     /// Places for those that connect at the same time.
     pub connecting: Arc<Semaphore>,
+    /// The records of their processes.
+    pub processes: Arc<Processes>,
 }
 
 impl ServersPort {
@@ -245,22 +250,23 @@ impl fmt::Debug for ServerPlace {
     }
 }
 
-/// One server over all its connections.
+/// One server over all its connections, under one definition. All but the definition and the way to reach it is
+/// shared with the place that takes over when the server is defined anew.
 pub struct ServerPlace {
     /// As the embedder defined it.
     pub definition: ServerDefinition,
     /// Fingerprint of the definition.
     pub fingerprint: Digest,
     /// Whether it is to run, as the embedder switched it last; outlives a restart of the servers' supervisor.
-    wanted: AtomicBool,
+    wanted: Arc<AtomicBool>,
     /// How it is reached.
     pub connector: Arc<dyn Connector>,
     /// Its connection's actor.
-    pub slot: Slot<ConnectionMsg>,
+    pub slot: Arc<Slot<ConnectionMsg>>,
     /// What the connection is doing; written by the servers' supervisor.
-    pub phase: watch::Sender<ConnectionPhase>,
+    pub phase: Arc<watch::Sender<ConnectionPhase>>,
     /// The connection, once it answers; written by its actor.
-    pub ready: watch::Sender<Option<Arc<Ready>>>,
+    pub ready: Arc<watch::Sender<Option<Arc<Ready>>>>,
     /// Places for calls in flight.
     pub permits: Arc<Semaphore>,
     /// What it spoke last.
@@ -284,18 +290,72 @@ impl ServerPlace {
             attempt: 0,
             retry_at: None,
             restarts: 0,
+            last_failure: None,
+            on_demand: false,
         };
         Self {
-            slot: Slot::new(format!("connection/{}", definition.id), SlotBounds::of(limits)),
+            slot: Arc::new(Slot::new(format!("connection/{}", definition.id), SlotBounds::of(limits))),
             fingerprint: definition.fingerprint(),
-            wanted: AtomicBool::new(definition.enabled),
+            wanted: Arc::new(AtomicBool::new(definition.enabled)),
+            spoken: Spoken::by(&definition.transport),
             definition,
             connector,
-            phase: watch::Sender::new(phase),
-            ready: watch::Sender::new(None),
+            phase: Arc::new(watch::Sender::new(phase)),
+            ready: Arc::new(watch::Sender::new(None)),
             permits: Arc::new(Semaphore::new(limits.calls_per_server.max(1))),
-            spoken: Spoken::default(),
             questions: Arc::new(Semaphore::new(limits.open_questions)),
+        }
+    }
+
+    /// The same server under another definition, and whether a connection of this one is one of the new.
+    pub fn edited(&self, definition: ServerDefinition, connector: Arc<dyn Connector>) -> (Self, Reach) {
+        let reach = match (definition.transport == self.definition.transport, &definition.transport) {
+            (false, _) => Reach::Other,
+            // The transport says all that a process is started from.
+            (true, Transport::Stdio { .. }) => Reach::Same,
+            (true, Transport::Http { .. } | Transport::Sse { .. } | Transport::InMemory { .. })
+                if Arc::ptr_eq(&connector, &self.connector) =>
+            {
+                Reach::Same
+            }
+            (true, Transport::Http { .. } | Transport::Sse { .. } | Transport::InMemory { .. }) => {
+                Reach::Other
+            }
+        };
+        // The old connector knows the server's last words.
+        let connector = match reach {
+            Reach::Same => self.connector.clone(),
+            Reach::Other => connector,
+        };
+        let spoken = Spoken::by(&definition.transport);
+        let place = Self {
+            fingerprint: definition.fingerprint(),
+            definition,
+            connector,
+            wanted: self.wanted.clone(),
+            slot: self.slot.clone(),
+            phase: self.phase.clone(),
+            ready: self.ready.clone(),
+            permits: self.permits.clone(),
+            // Another server may be behind another definition.
+            spoken: match reach {
+                Reach::Same => self.spoken.clone(),
+                Reach::Other => spoken,
+            },
+            questions: self.questions.clone(),
+        };
+        (place, reach)
+    }
+
+    /// Whether a connection was made by this very definition's way.
+    pub fn made(&self, ready: &Ready) -> bool {
+        ready.definition == self.fingerprint && Arc::ptr_eq(&ready.connector, &self.connector)
+    }
+
+    /// Tells the connector where to note its processes; one of the embedder that panics here notes none.
+    pub fn take_notes(&self, processes: Arc<Processes>) {
+        if caught_now(|| self.connector.note_processes(processes)).is_err() {
+            tracing::warn!(target: "pilothouse", server = %self.definition.id, "a connector panicked over its notes");
         }
     }
 
@@ -318,11 +378,16 @@ impl ServerPlace {
         view.attempt = phase.attempt;
         view.retry_at = phase.retry_at;
         view.restarts = phase.restarts;
-        view.protocol = self.ready.borrow().as_ref().map(|ready| ready.protocol.clone());
+        view.last_failure = phase.last_failure;
+        if let Some(ready) = self.ready.borrow().as_ref() {
+            view.protocol = Some(ready.protocol.clone());
+            view.in_flight = ready.traffic.under_way();
+        }
         // A connector of the embedder that panics has nothing to show.
         view.stderr = caught_now(|| self.connector.stderr()).unwrap_or_default();
         view.late_answers = caught_now(|| self.connector.late_answers()).unwrap_or_default();
         view.junk_lines = caught_now(|| self.connector.junk_lines()).unwrap_or_default();
+        view.late_answers = caught_now(|| self.connector.late_answers()).unwrap_or_default();
         // Not through `read`: looking at a server is no wish for its tools.
         if let Some(listing) =
             catalog.places.load().get(&self.definition.id).and_then(|p| p.view.listing.clone())
@@ -342,6 +407,12 @@ pub struct Ready {
     pub protocol: String,
     /// Which of the server's connections it is.
     pub generation: Generation,
+    /// The definition that it was made from.
+    pub definition: Digest,
+    /// The connector that made it.
+    pub connector: Arc<dyn Connector>,
+    /// What was heard of the server, and who uses it.
+    pub traffic: Arc<Traffic>,
     /// What this connection's own listing said: fingerprints by raw name; `None` until it has listed.
     pub confirmed: watch::Sender<Option<Arc<BTreeMap<String, Digest>>>>,
     /// Fires when the connection has ended.

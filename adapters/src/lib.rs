@@ -23,6 +23,7 @@ pub mod knowledge;
 pub mod mcp;
 pub mod model;
 pub mod policy;
+pub mod process;
 pub mod server;
 pub mod store;
 mod text;

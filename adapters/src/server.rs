@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use pilothouse_messages::call::CallResult;
 use pilothouse_messages::error::{ConnectError, RequestError};
+pub use pilothouse_messages::listing::CacheScope;
+use pilothouse_messages::process::ProcessMark;
 use pilothouse_messages::protocol::{Heard, ProtocolStep};
 use serde_json::{Map, Value};
 use tokio::sync::{mpsc, watch};
@@ -23,16 +25,6 @@ pub enum Notice {
 
 /// Where a connection puts notices: bounded, and one that does not fit is dropped, since one that waits says the same.
 pub type Notices = mpsc::Sender<Notice>;
-
-/// Who may see a page again (MCP 2026-07-28, `cacheScope`).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum CacheScope {
-    /// Everybody; also where the server says nothing.
-    #[default]
-    Public,
-    /// Only whoever asked with these credentials.
-    Private,
-}
 
 /// One page of `tools/list`, unparsed: each tool is judged on its own later.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -169,6 +161,15 @@ pub enum TaskState {
     Done(CallResult),
 }
 
+/// Where a connector notes the processes that it starts, so that one which outlives our own death can be ended.
+pub trait ProcessNotes: Send + Sync + 'static {
+    /// It has started; resolves when that is durable, or cannot be made so within a bound.
+    fn started(&self, process: ProcessMark) -> BoxFuture<'_, ()>;
+
+    /// It has ended. Returns at once.
+    fn ended(&self, process: &ProcessMark);
+}
+
 /// Opens connections to one server.
 ///
 /// For implementers: `connect` is bounded by its caller and may be dropped at any point; whatever it had started
@@ -189,6 +190,10 @@ pub trait Connector: Send + Sync + 'static {
     fn late_answers(&self) -> u64 {
         0
     }
+
+    /// Tells where to note each process before anything is asked of it; called before the first `connect`. One that
+    /// starts no process has nothing to note.
+    fn note_processes(&self, _notes: Arc<dyn ProcessNotes>) {}
 }
 
 /// One open connection.

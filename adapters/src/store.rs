@@ -54,6 +54,8 @@ pub enum Keyspace {
     Listing,
     /// Wire names, written by the registry.
     Names,
+    /// Child processes that run, written by the servers' supervisor.
+    Process,
     /// Facts about the store itself, written when it is made.
     Meta,
 }
@@ -69,6 +71,7 @@ impl Keyspace {
             Self::Grants => b'g',
             Self::Listing => b'c',
             Self::Names => b'n',
+            Self::Process => b'p',
             Self::Meta => b'm',
         }
     }

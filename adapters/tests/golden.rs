@@ -6,7 +6,7 @@
 use std::fmt::Debug;
 use std::path::PathBuf;
 
-use pilothouse_adapters::store::log::{GENESIS, GRANTS, JOURNAL, LEDGER, LISTING, NAMES};
+use pilothouse_adapters::store::log::{GENESIS, GRANTS, JOURNAL, LEDGER, LISTING, NAMES, PROCESS};
 use pilothouse_messages::approval::{ApprovalEvent, Card, Verdict};
 use pilothouse_messages::call::{CallOutcome, CallResult, Content};
 use pilothouse_messages::digest::Digest;
@@ -18,6 +18,7 @@ use pilothouse_messages::id::{
 use pilothouse_messages::json::JsonText;
 use pilothouse_messages::listing::{DroppedTool, Listing};
 use pilothouse_messages::model::{FinishReason, Usage};
+use pilothouse_messages::process::ProcessMark;
 use pilothouse_messages::record::{Chain, Format};
 use pilothouse_messages::registry::NameRecord;
 use pilothouse_messages::time::Timestamp;
@@ -418,4 +419,15 @@ fn wire_names_keep_their_bytes() {
         name: "mcp__files__write_0123456789abcdef0123".into(),
     };
     check("name_record.hex", NAMES, &[record]);
+}
+
+#[test]
+fn marks_of_processes_keep_their_bytes() {
+    let mark = ProcessMark {
+        boot: "2b1c9b6e-2d3f-4a67-9a55-0d3c6f3c7f10".into(),
+        pid: 4_711,
+        started: 123_456_789,
+        server: ServerId::new("files").unwrap(),
+    };
+    check("process_mark.hex", PROCESS, &[mark]);
 }

@@ -1,5 +1,9 @@
 //! The life of one server's connections: one connects, serves and ends; the next one follows.
 
+use std::time::Duration;
+
+use serde::Serialize;
+
 use crate::server::ServerState;
 use crate::time::Timestamp;
 
@@ -39,8 +43,38 @@ pub enum ConnectionCommand {
         /// Why.
         reason: EndReason,
     },
+    /// Somebody wants to use the server: one that was stopped because nobody did starts again.
+    Demand,
+    /// Nobody uses the connection, and it takes no more users.
+    Unused {
+        /// Which connection.
+        generation: Generation,
+    },
+    /// The connection is in use, or was until this time.
+    Used {
+        /// Which connection.
+        generation: Generation,
+        /// The last use.
+        at: Timestamp,
+    },
+    /// The server is defined anew.
+    Edit {
+        /// Stopped after this long without use, from now on.
+        idle_stop: Option<Duration>,
+        /// Whether a connection of the old definition is one of the new.
+        reach: Reach,
+    },
     /// The clock reached the deadline.
     Tick,
+}
+
+/// Whether two definitions of a server lead to the same peer in the same way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reach {
+    /// They do.
+    Same,
+    /// They do not: a connection of the one is none of the other.
+    Other,
 }
 
 /// Whether a new connection follows the one that is being ended.
@@ -50,6 +84,8 @@ pub enum Again {
     Yes,
     /// The server is switched off.
     No,
+    /// Nobody uses the server; the next one starts when somebody does.
+    OnDemand,
 }
 
 /// What happened to a server's connection.
@@ -83,12 +119,29 @@ pub enum ConnectionEvent {
         /// When it ended.
         at: Timestamp,
     },
-    /// It ended and is not tried again by itself.
+    /// It was in use at this time.
+    Used {
+        /// When.
+        at: Timestamp,
+    },
+    /// It ended too often, or cannot work.
     Parked {
         /// Why.
         reason: String,
+        /// When it is tried once; `None` if something has to change first.
+        until: Option<Timestamp>,
         /// When.
         at: Timestamp,
+    },
+    /// It ended because nobody used it.
+    Rested {
+        /// When.
+        at: Timestamp,
+    },
+    /// The server is defined anew.
+    Edited {
+        /// Stopped after this long without use.
+        idle_stop: Option<Duration>,
     },
     /// It is switched off.
     Stopped {
@@ -109,7 +162,23 @@ pub enum ConnectionDirective {
     Stop {
         /// Which.
         generation: Generation,
+        /// Whether another one follows.
+        again: Again,
     },
+    /// Report whether somebody uses the connection; if nobody does, let nobody begin to.
+    LookForUse {
+        /// Which.
+        generation: Generation,
+    },
+}
+
+/// A failure of a server's connection.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Failure {
+    /// In plain words.
+    pub reason: String,
+    /// When the connection ended.
+    pub at: Timestamp,
 }
 
 /// The state that readers see, with what belongs to it.
@@ -127,6 +196,10 @@ pub struct ConnectionPhase {
     pub retry_at: Option<Timestamp>,
     /// How often a connection followed another.
     pub restarts: u64,
+    /// The last failure, also while the server answers again.
+    pub last_failure: Option<Failure>,
+    /// Whether it is stopped only until somebody uses it.
+    pub on_demand: bool,
 }
 
 /// Why a server's slot changed nothing.
@@ -139,4 +212,7 @@ pub enum ConnectionRejection {
     /// The server is switched off.
     #[error("the server is switched off: enable it first")]
     Disabled,
+    /// The server was removed.
+    #[error("there is no such server any more")]
+    Removed,
 }

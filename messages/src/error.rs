@@ -464,6 +464,16 @@ pub enum RequestError {
 }
 
 impl RequestError {
+    /// `true` if it shows that the server is there and speaks.
+    pub fn is_answer(&self) -> bool {
+        match self {
+            Self::Server { .. } | Self::Malformed { .. } | Self::Unauthorised { .. } | Self::Http { .. } => {
+                true
+            }
+            Self::Unsent { .. } | Self::Interrupted { .. } | Self::Ended { .. } => false,
+        }
+    }
+
     /// `true` if the same request may be answered later; it may have had its effect all the same unless it is
     /// [`Unsent`](Self::Unsent).
     pub fn is_retryable(&self) -> bool {

@@ -17,6 +17,7 @@ pub mod limits;
 pub mod listing;
 pub mod meta;
 pub mod model;
+pub mod process;
 pub mod protocol;
 pub mod record;
 pub mod registry;

@@ -44,6 +44,14 @@ pub struct Limits {
     pub backoff_max: Duration,
     /// Failures in a row after which a child is parked as failed (64 for servers).
     pub restart_budget: u32,
+    /// How often a server that was parked for its failures is tried once (5 min, a quarter more or less).
+    pub half_open: Duration,
+    /// The longest silence of a server before it is asked whether it still answers (30 s).
+    pub probe_interval: Duration,
+    /// How long it may take to answer that (10 s); then the connection ends.
+    pub probe_deadline: Duration,
+    /// Calls that time out in a row, with no answer in between, before the connection ends (3).
+    pub timeouts_in_a_row: u32,
     /// One `tools/list`, all pages (30 s).
     pub listing: Duration,
     /// Pages in one listing (200).
@@ -126,6 +134,9 @@ impl Limits {
             &mut self.discover,
             &mut self.backoff_first,
             &mut self.backoff_max,
+            &mut self.half_open,
+            &mut self.probe_interval,
+            &mut self.probe_deadline,
             &mut self.listing,
             &mut self.list_changed_debounce,
             &mut self.approval,
@@ -168,6 +179,10 @@ impl Default for Limits {
             backoff_first: Duration::from_millis(500),
             backoff_max: Duration::from_secs(60),
             restart_budget: 64,
+            half_open: Duration::from_secs(300),
+            probe_interval: Duration::from_secs(30),
+            probe_deadline: Duration::from_secs(10),
+            timeouts_in_a_row: 3,
             listing: Duration::from_secs(30),
             listing_pages: 200,
             listing_tools: 5_000,

@@ -1,6 +1,7 @@
 //! Listings: what each server offered last, and how sure that is.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +41,20 @@ pub struct ListedTools {
     pub tools: Vec<ToolDefinition>,
     /// The others.
     pub dropped: Vec<DroppedTool>,
+    /// How long the server says that this stays fresh: the shortest of all pages.
+    pub ttl: Option<Duration>,
+    /// For whom it holds: private if one page is.
+    pub cache: CacheScope,
+}
+
+/// For whom an answer holds (MCP 2026-07-28, `cacheScope`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum CacheScope {
+    /// For everybody.
+    #[default]
+    Public,
+    /// For the credential that asked: kept in memory only, and dropped with the credential.
+    Private,
 }
 
 /// How sure a listing is.
@@ -120,6 +135,18 @@ pub enum CatalogCommand {
         /// In plain words.
         reason: String,
     },
+    /// The connection was ended because nobody used the server: what it said stands.
+    Rested {
+        /// The server.
+        server: ServerId,
+    },
+    /// The server is asked with another credential from now on: what only the last one may see is dropped.
+    Recredentialed {
+        /// The server.
+        server: ServerId,
+    },
+    /// The clock reached the deadline.
+    Tick,
     /// The connection ended: what it said is stale from now on.
     Disconnected {
         /// The server.
@@ -139,6 +166,8 @@ pub enum CatalogCommand {
 pub enum RefreshCause {
     /// Somebody asked, or read a cold listing: joins a refresh that is under way.
     Asked,
+    /// The listing is as old as its server said that it may be: joins a refresh that is under way.
+    Expired,
     /// The server said that its tools changed: one under way may have missed it, so another follows.
     ToolsChanged,
     /// A new connection: one under way belongs to the old connection and is overtaken.
@@ -178,6 +207,24 @@ pub enum CatalogEvent {
         server: ServerId,
         /// The listing.
         listing: Listing,
+        /// For whom it holds; a private one is not stored.
+        cache: CacheScope,
+        /// When it has to be listed again.
+        expires: Option<Timestamp>,
+    },
+    /// The server said the same again: the listing is fresh, and nothing is stored.
+    Confirmed {
+        /// The server.
+        server: ServerId,
+        /// When.
+        at: Timestamp,
+        /// When it has to be listed again.
+        expires: Option<Timestamp>,
+    },
+    /// The server was stopped for want of use: its listing does not expire until the next connection.
+    Rested {
+        /// The server.
+        server: ServerId,
     },
     /// The last known good listing may be old.
     WentStale {

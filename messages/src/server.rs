@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::json;
 
+use crate::connection::Failure;
 use crate::digest::Digest;
 use crate::endpoint::Endpoint;
 use crate::id::{Revision, ServerId, TenantId};
@@ -79,6 +80,10 @@ pub struct ServerDefinition {
     pub connect_timeout: Option<Duration>,
     /// Its own call deadline; `None` takes the runtime's limit.
     pub call_timeout: Option<Duration>,
+    /// Its own silence before it is asked whether it still answers; `None` takes the runtime's limit.
+    pub probe_interval: Option<Duration>,
+    /// Stopped after this long without use, and started by the next one; `None` keeps it running.
+    pub idle_stop: Option<Duration>,
     /// Raw names of tools that always ask.
     pub force_prompt: Vec<String>,
     /// Raw names of tools that are hidden.
@@ -101,6 +106,8 @@ impl ServerDefinition {
             enabled: true,
             connect_timeout: None,
             call_timeout: None,
+            probe_interval: None,
+            idle_stop: None,
             force_prompt: Vec::new(),
             disabled: Vec::new(),
             effects: BTreeMap::new(),
@@ -137,9 +144,9 @@ pub enum ServerState {
     Ready,
     /// Ended; is tried again.
     Backoff,
-    /// Switched off, or not yet started.
+    /// Switched off, not yet started, or idle until the next use.
     Stopped,
-    /// Ended, and is not tried again by itself.
+    /// Ended, and waits for a change; one that failed too often is tried once in a while.
     Failed,
 }
 
@@ -157,6 +164,8 @@ pub struct ServerView {
     pub since: Timestamp,
     /// Why, in plain words.
     pub reason: Option<String>,
+    /// The last failure, also while the server answers again.
+    pub last_failure: Option<Failure>,
     /// Failures in a row.
     pub attempt: u32,
     /// When it is tried next.
@@ -169,12 +178,14 @@ pub struct ServerView {
     pub revision: Option<Revision>,
     /// How many tools it offers.
     pub tools: usize,
+    /// Calls under way.
+    pub in_flight: usize,
+    /// Answers that came after their caller had left, over all connections.
+    pub late_answers: u64,
     /// The last lines of its stderr, oldest first.
     pub stderr: Vec<String>,
     /// Lines on its output that were no messages and were skipped.
     pub junk_lines: u64,
-    /// Answers that came when nobody waited for them any more.
-    pub late_answers: u64,
 }
 
 impl ServerView {
@@ -186,15 +197,17 @@ impl ServerView {
             state: ServerState::Stopped,
             since,
             reason: None,
+            last_failure: None,
             attempt: 0,
             retry_at: None,
             protocol: None,
             restarts: 0,
             revision: None,
             tools: 0,
+            in_flight: 0,
+            late_answers: 0,
             stderr: Vec::new(),
             junk_lines: 0,
-            late_answers: 0,
         }
     }
 }

@@ -14,6 +14,8 @@
 //!    ├──────────────────┘   │      new connection: a new ticket
 //!    │                      └── a new connection: a new ticket
 //!    └── from both: another definition, the connection's end, removal
+//!
+//!   Idle ── Tick, when a fresh listing is as old as its server said that it may be ──▶ under way
 //! ```
 //!
 //! Illegal, and refused: an answer under a ticket that is not the current one, anything about an unknown server.
@@ -21,12 +23,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::id::{Revision, ServerId};
 use pilothouse_messages::listing::{
-    CatalogCommand, CatalogDirective, CatalogEvent, CatalogRejection, ListedTools, Listing, ListingState,
-    ListingView, RefreshCause, RefreshTicket,
+    CacheScope, CatalogCommand, CatalogDirective, CatalogEvent, CatalogRejection, ListedTools, Listing,
+    ListingState, ListingView, RefreshCause, RefreshTicket,
 };
 use pilothouse_messages::time::Timestamp;
 
@@ -38,6 +41,8 @@ type Outcome = Decision<CatalogEvent, CatalogDirective, ()>;
 const FROM_STORE: &str = "read from the store; the server has not answered yet";
 /// What those who wait for a refresh are told when its server is defined anew.
 const REDEFINED: &str = "the server was given another definition while its tools were being listed";
+/// What those who wait for a refresh are told when its server was stopped for want of use.
+const RESTED: &str = "the server was stopped just then because nobody used it; ask again";
 /// What those who wait for a refresh are told when its server is removed.
 const REMOVED: &str = "the server was removed while its tools were being listed";
 
@@ -57,7 +62,14 @@ struct Entry {
     refresh: Refresh,
     /// The newest revision under any definition, so that no two listings of a server share one.
     revision: Revision,
+    /// For whom the listing holds.
+    cache: CacheScope,
+    /// When it has to be listed again; counts only while it is warm.
+    expires: Option<Timestamp>,
 }
+
+/// The least time for which a listing is fresh, whatever its server says.
+const TTL_FLOOR: Duration = Duration::from_secs(30);
 
 /// What a server is known to offer.
 #[derive(Debug, PartialEq, Eq)]
@@ -83,7 +95,23 @@ enum Then {
 
 impl Entry {
     fn new(definition: Digest) -> Self {
-        Self { definition, offer: Offer::Cold, refresh: Refresh::Idle, revision: Revision::default() }
+        Self {
+            definition,
+            offer: Offer::Cold,
+            refresh: Refresh::Idle,
+            revision: Revision::default(),
+            cache: CacheScope::Public,
+            expires: None,
+        }
+    }
+
+    /// When a listing that is fresh, and not being listed again, has to be.
+    fn expires_at(&self) -> Option<Timestamp> {
+        match (&self.offer, &self.refresh) {
+            (Offer::Warm(_), Refresh::Idle) => self.expires,
+            (Offer::Warm(_) | Offer::Cold | Offer::Stale { .. }, Refresh::UnderWay { .. })
+            | (Offer::Cold | Offer::Stale { .. }, Refresh::Idle) => None,
+        }
     }
 
     fn under_way(&self) -> Option<(RefreshTicket, Then)> {
@@ -109,23 +137,24 @@ impl Entry {
         ListingView::new(server.clone(), state, self.listing().cloned())
     }
 
-    /// The listing that an answer makes, and whether it says anything new.
-    fn listing_of(&self, now: Timestamp, listed: &ListedTools) -> (Listing, Novelty) {
-        let same = |last: &&Arc<Listing>| last.tools == listed.tools && last.dropped == listed.dropped;
-        let (revision, novelty) = match self.listing().filter(same) {
-            Some(last) => (last.revision, Novelty::Same),
-            None => (self.revision.next(), Novelty::New),
-        };
-        let ListedTools { tools, dropped } = listed.clone();
-        (Listing { definition: self.definition, revision, listed_at: now, tools, dropped }, novelty)
+    /// Whether an answer says nothing new.
+    fn says(&self, listed: &ListedTools) -> bool {
+        self.listing().is_some_and(|last| {
+            last.tools == listed.tools && last.dropped == listed.dropped && self.cache == listed.cache
+        })
     }
-}
 
-/// Whether a listing differs from the one before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Novelty {
-    Same,
-    New,
+    /// The listing that an answer makes.
+    fn listing_of(&self, now: Timestamp, listed: &ListedTools) -> Listing {
+        let ListedTools { tools, dropped, ttl: _, cache: _ } = listed.clone();
+        Listing {
+            definition: self.definition,
+            revision: self.revision.next(),
+            listed_at: now,
+            tools,
+            dropped,
+        }
+    }
 }
 
 impl Catalog {
@@ -150,7 +179,12 @@ impl Catalog {
     pub fn restore(server: ServerId, listing: Listing) -> Vec<CatalogEvent> {
         vec![
             CatalogEvent::Defined { server: server.clone(), definition: listing.definition },
-            CatalogEvent::Listed { server: server.clone(), listing },
+            CatalogEvent::Listed {
+                server: server.clone(),
+                listing,
+                cache: CacheScope::Public,
+                expires: None,
+            },
             CatalogEvent::WentStale { server, reason: FROM_STORE.to_owned() },
         ]
     }
@@ -189,12 +223,19 @@ impl Catalog {
     fn refresh(&self, server: &ServerId, cause: RefreshCause) -> Result<Outcome, CatalogRejection> {
         let mut outcome = Decision::answer(());
         match (self.known(server)?.under_way(), cause) {
-            (None, RefreshCause::Asked | RefreshCause::ToolsChanged | RefreshCause::Connected)
+            (
+                None,
+                RefreshCause::Asked
+                | RefreshCause::Expired
+                | RefreshCause::ToolsChanged
+                | RefreshCause::Connected,
+            )
             | (Some(_), RefreshCause::Connected) => self.start(server, &mut outcome),
             (Some((_, Then::Rest)), RefreshCause::ToolsChanged) => {
                 outcome.events.push(CatalogEvent::RefreshQueued { server: server.clone() });
             }
-            (Some((_, Then::Again)), RefreshCause::ToolsChanged) | (Some(_), RefreshCause::Asked) => {}
+            (Some((_, Then::Again)), RefreshCause::ToolsChanged)
+            | (Some(_), RefreshCause::Asked | RefreshCause::Expired) => {}
         }
         Ok(outcome)
     }
@@ -213,11 +254,20 @@ impl Catalog {
         listed: &ListedTools,
     ) -> Result<Outcome, CatalogRejection> {
         let (entry, then) = self.current(server, ticket)?;
-        let (listing, novelty) = entry.listing_of(now, listed);
-        let revision = listing.revision;
+        let (says_nothing_new, was_warm) = (entry.says(listed), matches!(entry.offer, Offer::Warm(_)));
         let mut outcome = Decision::answer(());
-        outcome.events.push(CatalogEvent::Listed { server: server.clone(), listing });
-        if novelty == Novelty::New || !matches!(entry.offer, Offer::Warm(_)) {
+        let expires = listed.ttl.map(|ttl| now.after(ttl.max(TTL_FLOOR)));
+        let (server_id, cache) = (server.clone(), listed.cache);
+        let revision = if says_nothing_new {
+            outcome.events.push(CatalogEvent::Confirmed { server: server_id, at: now, expires });
+            entry.revision
+        } else {
+            let listing = entry.listing_of(now, listed);
+            let revision = listing.revision;
+            outcome.events.push(CatalogEvent::Listed { server: server_id, listing, cache, expires });
+            revision
+        };
+        if !(says_nothing_new && was_warm) {
             outcome.directives.push(CatalogDirective::Changed { server: server.clone() });
         }
         outcome.directives.push(CatalogDirective::Answer { server: server.clone(), result: Ok(revision) });
@@ -272,6 +322,45 @@ impl Catalog {
         Ok(outcome)
     }
 
+    /// A refresh is a use, so that none is under way here unless it came too late for this connection.
+    fn rested(&self, server: &ServerId) -> Result<Outcome, CatalogRejection> {
+        let under_way = self.known(server)?.under_way().is_some();
+        let mut outcome = only(CatalogEvent::Rested { server: server.clone() });
+        if under_way {
+            outcome.directives.push(failed(server, RESTED));
+        }
+        Ok(outcome)
+    }
+
+    /// A refresh under way asked with the last credential, too.
+    fn recredentialed(&self, server: &ServerId) -> Result<Outcome, CatalogRejection> {
+        let entry = self.known(server)?;
+        let mut outcome = Decision::answer(());
+        match (entry.cache, entry.listing()) {
+            (CacheScope::Private, Some(_)) => {
+                outcome.events.push(CatalogEvent::Dropped { server: server.clone() });
+                outcome.directives.push(CatalogDirective::Changed { server: server.clone() });
+            }
+            (CacheScope::Private, None) | (CacheScope::Public, _) => {}
+        }
+        if entry.under_way().is_some() {
+            outcome.events.push(CatalogEvent::RefreshEnded { server: server.clone() });
+            outcome.directives.push(failed(server, REDEFINED));
+        }
+        Ok(outcome)
+    }
+
+    fn tick(&self, now: Timestamp) -> Outcome {
+        let is_due = |entry: &Entry| entry.expires_at().is_some_and(|at| at <= now);
+        let due = self.servers.iter().filter(|(_, entry)| is_due(entry));
+        let mut outcome = Decision::answer(());
+        for (ticket, (server, _)) in (self.last_ticket + 1..).map(RefreshTicket).zip(due) {
+            outcome.events.push(CatalogEvent::RefreshStarted { server: server.clone(), ticket });
+            outcome.directives.push(CatalogDirective::Fetch { server: server.clone(), ticket });
+        }
+        outcome
+    }
+
     fn remove(&self, server: &ServerId) -> Result<Outcome, CatalogRejection> {
         let waited_for = self.known(server)?.under_way().is_some();
         let changed = CatalogDirective::Changed { server: server.clone() };
@@ -282,6 +371,10 @@ impl Catalog {
             directives: [changed].into_iter().chain(answer).collect(),
         })
     }
+}
+
+fn only(event: CatalogEvent) -> Outcome {
+    Decision { events: vec![event], ..Decision::answer(()) }
 }
 
 fn go_stale(server: &ServerId, reason: &str, outcome: &mut Outcome) {
@@ -309,6 +402,9 @@ impl Decider for Catalog {
             CatalogCommand::FetchFailed { server, ticket, reason } => {
                 self.fetch_failed(server, *ticket, reason)
             }
+            CatalogCommand::Rested { server } => self.rested(server),
+            CatalogCommand::Recredentialed { server } => self.recredentialed(server),
+            CatalogCommand::Tick => Ok(self.tick(now)),
             CatalogCommand::Disconnected { server, reason } => self.disconnected(server, reason),
             CatalogCommand::Remove { server } => self.remove(server),
         }
@@ -335,10 +431,23 @@ impl Decider for Catalog {
             CatalogEvent::RefreshEnded { server } => {
                 self.change(server, |entry| entry.refresh = Refresh::Idle);
             }
-            CatalogEvent::Listed { server, listing } => self.change(server, |entry| {
+            CatalogEvent::Listed { server, listing, cache, expires } => self.change(server, |entry| {
                 entry.revision = entry.revision.max(listing.revision);
                 entry.offer = Offer::Warm(Arc::new(listing.clone()));
                 entry.refresh = Refresh::Idle;
+                (entry.cache, entry.expires) = (*cache, *expires);
+            }),
+            CatalogEvent::Confirmed { server, at, expires } => self.change(server, |entry| {
+                if let Some(mut listing) = entry.listing().cloned() {
+                    Arc::make_mut(&mut listing).listed_at = *at;
+                    entry.offer = Offer::Warm(listing);
+                }
+                entry.refresh = Refresh::Idle;
+                entry.expires = *expires;
+            }),
+            CatalogEvent::Rested { server } => self.change(server, |entry| {
+                entry.refresh = Refresh::Idle;
+                entry.expires = None;
             }),
             CatalogEvent::WentStale { server, reason } => self.change(server, |entry| {
                 if let Some(listing) = entry.listing().cloned() {
@@ -353,7 +462,7 @@ impl Decider for Catalog {
     }
 
     fn next_deadline(&self) -> Option<Timestamp> {
-        None
+        self.servers.values().filter_map(Entry::expires_at).min()
     }
 
     fn resume(&self) -> Vec<CatalogDirective> {

@@ -10,17 +10,23 @@
 //!      │                     │                     │
 //!      │              Ended  ▼                     ▼
 //!      ├── Disable ────── Backoff ── Tick at `until`, Enable, Restart ──▶ Connecting
-//!      └── Disable ────── Parked ─────────────── Enable, Restart ──────▶ Connecting
+//!      ├── Disable ────── Parked ─── Tick at `until`, Enable, Restart ──▶ Connecting
+//!      └── Disable ────── Resting ── Demand, Enable, Restart ───────────▶ Connecting
 //! ```
+//!
+//! Resting follows an Ending that began because nobody used a server which is to run on demand only. A server that is
+//! parked for its failures is tried once at `until`, and parked again if that fails; one that cannot work at all has no
+//! `until`. Another way to the server ends the connection, and starts the next one wherever a restart would.
 //!
 //! A connection starts only after the last one has ended, so there are never two. Illegal, and refused: a report
 //! of a connection that is over, a restart of a server that is switched off.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pilothouse_messages::connection::{
     Again, ConnectionCommand, ConnectionDirective, ConnectionEvent, ConnectionPhase, ConnectionRejection,
-    EndReason, Generation,
+    EndReason, Failure, Generation, Reach,
 };
 use pilothouse_messages::limits::Limits;
 use pilothouse_messages::server::ServerState;
@@ -34,6 +40,8 @@ type Outcome = Decision<ConnectionEvent, ConnectionDirective, ()>;
 
 /// What an end is called that neither side announced as a failure.
 const CLOSED: &str = "the connection was closed";
+/// Why a server that nobody uses is stopped.
+const IDLE: &str = "idle: nobody used it for a while; the next call starts it";
 
 /// The life of one server's connections.
 #[derive(Debug, PartialEq, Eq)]
@@ -45,6 +53,12 @@ pub struct ConnectionLife {
     generation: Generation,
     /// Failures in a row.
     failures: u32,
+    /// The last of them, also after it was forgotten.
+    last_failure: Option<Failure>,
+    /// After how long without use the server is stopped.
+    idle_stop: Option<Duration>,
+    /// The last use that is known of.
+    used: Timestamp,
     state: State,
     since: Timestamp,
 }
@@ -62,17 +76,24 @@ enum State {
     },
     Parked {
         reason: String,
+        until: Option<Timestamp>,
     },
+    /// Stopped until somebody uses it.
+    Resting,
 }
 
 impl ConnectionLife {
-    /// A server that has not been started. Servers with different seeds are tried again at different times.
-    pub fn new(seed: u64, limits: Arc<Limits>) -> Self {
+    /// A server that has not been started. Servers with different seeds are tried again at different times; one with
+    /// an `idle_stop` is stopped after that long without use.
+    pub fn new(seed: u64, limits: Arc<Limits>, idle_stop: Option<Duration>) -> Self {
         Self {
             seed,
             limits,
             generation: Generation::default(),
             failures: 0,
+            last_failure: None,
+            idle_stop,
+            used: Timestamp::default(),
             state: State::Stopped,
             since: Timestamp::default(),
         }
@@ -95,16 +116,25 @@ impl ConnectionLife {
                 (ServerState::Connecting, words("the last connection is being ended first"), None)
             }
             State::Backoff { reason, until } => (ServerState::Backoff, words(reason), Some(*until)),
-            State::Parked { reason } => (ServerState::Failed, words(reason), None),
+            State::Parked { reason, until } => (ServerState::Failed, words(reason), *until),
+            State::Ending(Again::OnDemand) | State::Resting => (ServerState::Stopped, words(IDLE), None),
         };
-        let restarts = self.generation.0.saturating_sub(1);
-        ConnectionPhase { state, since: self.since, reason, attempt: self.failures, retry_at, restarts }
+        ConnectionPhase {
+            state,
+            since: self.since,
+            reason,
+            attempt: self.failures,
+            retry_at,
+            restarts: self.generation.0.saturating_sub(1),
+            last_failure: self.last_failure.clone(),
+            on_demand: matches!(self.state, State::Ending(Again::OnDemand) | State::Resting),
+        }
     }
 
     fn enable(&self, now: Timestamp) -> Outcome {
         match &self.state {
-            State::Stopped | State::Backoff { .. } | State::Parked { .. } => self.start(now),
-            State::Ending(Again::No) => ending(now, Again::Yes),
+            State::Stopped | State::Backoff { .. } | State::Parked { .. } | State::Resting => self.start(now),
+            State::Ending(Again::No | Again::OnDemand) => ending(now, Again::Yes),
             State::Connecting | State::Ready | State::Ending(Again::Yes) => Decision::answer(()),
         }
     }
@@ -112,8 +142,10 @@ impl ConnectionLife {
     fn disable(&self, now: Timestamp) -> Outcome {
         match &self.state {
             State::Connecting | State::Ready => self.end(now, Again::No),
-            State::Ending(Again::Yes) => ending(now, Again::No),
-            State::Backoff { .. } | State::Parked { .. } => only(ConnectionEvent::Stopped { at: now }),
+            State::Ending(Again::Yes | Again::OnDemand) => ending(now, Again::No),
+            State::Backoff { .. } | State::Parked { .. } | State::Resting => {
+                only(ConnectionEvent::Stopped { at: now })
+            }
             State::Stopped | State::Ending(Again::No) => Decision::answer(()),
         }
     }
@@ -123,8 +155,47 @@ impl ConnectionLife {
             State::Stopped | State::Ending(Again::No) => Err(ConnectionRejection::Disabled),
             State::Connecting | State::Ready => Ok(self.end(now, Again::Yes)),
             State::Ending(Again::Yes) => Ok(Decision::answer(())),
-            State::Backoff { .. } | State::Parked { .. } => Ok(self.start(now)),
+            State::Ending(Again::OnDemand) => Ok(ending(now, Again::Yes)),
+            State::Backoff { .. } | State::Parked { .. } | State::Resting => Ok(self.start(now)),
         }
+    }
+
+    fn demand(&self, now: Timestamp) -> Outcome {
+        match &self.state {
+            State::Resting => self.start(now),
+            State::Ending(Again::OnDemand) => ending(now, Again::Yes),
+            State::Stopped
+            | State::Connecting
+            | State::Ready
+            | State::Ending(Again::Yes | Again::No)
+            | State::Backoff { .. }
+            | State::Parked { .. } => Decision::answer(()),
+        }
+    }
+
+    fn edit(&self, now: Timestamp, idle_stop: Option<Duration>, reach: Reach) -> Outcome {
+        // A server that is switched off stays so, whichever way leads to it.
+        let again = match reach {
+            Reach::Same => Decision::answer(()),
+            Reach::Other => self.restart(now).unwrap_or_else(|_off| Decision::answer(())),
+        };
+        let edited = ConnectionEvent::Edited { idle_stop };
+        Decision { events: [edited].into_iter().chain(again.events).collect(), ..again }
+    }
+
+    fn unused(&self, now: Timestamp, generation: Generation) -> Result<Outcome, ConnectionRejection> {
+        self.of_ready(generation)?;
+        Ok(self.end(now, Again::OnDemand))
+    }
+
+    fn used(&self, generation: Generation, at: Timestamp) -> Result<Outcome, ConnectionRejection> {
+        self.of_ready(generation)?;
+        Ok(only(ConnectionEvent::Used { at }))
+    }
+
+    fn of_ready(&self, generation: Generation) -> Result<(), ConnectionRejection> {
+        self.of_current(generation)?;
+        if self.state == State::Ready { Ok(()) } else { Err(ConnectionRejection::Stale) }
     }
 
     fn connected(&self, now: Timestamp, generation: Generation) -> Result<Outcome, ConnectionRejection> {
@@ -132,8 +203,12 @@ impl ConnectionLife {
         match &self.state {
             State::Connecting => Ok(only(ConnectionEvent::BecameReady { at: now })),
             // Told twice, or just after we began to end it.
-            State::Ready | State::Ending(Again::Yes | Again::No) => Ok(Decision::answer(())),
-            State::Stopped | State::Backoff { .. } | State::Parked { .. } => Err(ConnectionRejection::Stale),
+            State::Ready | State::Ending(Again::Yes | Again::No | Again::OnDemand) => {
+                Ok(Decision::answer(()))
+            }
+            State::Stopped | State::Backoff { .. } | State::Parked { .. } | State::Resting => {
+                Err(ConnectionRejection::Stale)
+            }
         }
     }
 
@@ -148,20 +223,38 @@ impl ConnectionLife {
             State::Connecting | State::Ready => Ok(self.fell(now, reason)),
             State::Ending(Again::Yes) => Ok(self.start(now)),
             State::Ending(Again::No) => Ok(only(ConnectionEvent::Stopped { at: now })),
-            State::Stopped | State::Backoff { .. } | State::Parked { .. } => Err(ConnectionRejection::Stale),
+            State::Ending(Again::OnDemand) => Ok(only(ConnectionEvent::Rested { at: now })),
+            State::Stopped | State::Backoff { .. } | State::Parked { .. } | State::Resting => {
+                Err(ConnectionRejection::Stale)
+            }
         }
     }
 
     fn tick(&self, now: Timestamp) -> Outcome {
         match &self.state {
-            State::Backoff { reason: _, until } if *until <= now => self.start(now),
+            State::Backoff { reason: _, until } | State::Parked { reason: _, until: Some(until) }
+                if *until <= now =>
+            {
+                self.start(now)
+            }
+            State::Ready if self.idle_at().is_some_and(|idle| idle <= now) => {
+                let generation = self.generation;
+                let look = vec![ConnectionDirective::LookForUse { generation }];
+                Decision { directives: look, ..Decision::answer(()) }
+            }
             State::Backoff { .. }
             | State::Stopped
             | State::Connecting
             | State::Ready
-            | State::Ending(Again::Yes | Again::No)
-            | State::Parked { .. } => Decision::answer(()),
+            | State::Ending(Again::Yes | Again::No | Again::OnDemand)
+            | State::Parked { .. }
+            | State::Resting => Decision::answer(()),
         }
+    }
+
+    /// When the server counts as idle, unless it is used until then.
+    fn idle_at(&self) -> Option<Timestamp> {
+        self.idle_stop.map(|idle| self.used.after(idle))
     }
 
     fn of_current(&self, generation: Generation) -> Result<(), ConnectionRejection> {
@@ -179,22 +272,24 @@ impl ConnectionLife {
 
     fn end(&self, now: Timestamp, again: Again) -> Outcome {
         let generation = self.generation;
-        Decision { directives: vec![ConnectionDirective::Stop { generation }], ..ending(now, again) }
+        Decision { directives: vec![ConnectionDirective::Stop { generation, again }], ..ending(now, again) }
     }
 
     /// The connection ended without our doing.
     fn fell(&self, now: Timestamp, reason: &EndReason) -> Outcome {
         let reason = match reason {
             EndReason::Permanent(reason) => {
-                return only(ConnectionEvent::Parked { reason: reason.clone(), at: now });
+                return only(ConnectionEvent::Parked { reason: reason.clone(), until: None, at: now });
             }
             EndReason::Failed(reason) => reason.as_str(),
             EndReason::Closed => CLOSED,
         };
         let failures = self.failures_at(now);
         if failures > self.limits.restart_budget {
-            let reason = format!("failed {failures} times in a row, so it waits for a restart: {reason}");
-            return only(ConnectionEvent::Parked { reason, at: now });
+            let reason =
+                format!("failed {failures} times in a row, so it is only tried now and then: {reason}");
+            let pause = backoff::half_open(self.seed, self.generation, &self.limits);
+            return only(ConnectionEvent::Parked { reason, until: Some(now.after(pause)), at: now });
         }
         let until = now.after(backoff::delay(self.seed, self.generation, failures, &self.limits));
         only(ConnectionEvent::BackedOff { reason: reason.to_owned(), until, at: now })
@@ -209,23 +304,34 @@ impl ConnectionLife {
             | State::Connecting
             | State::Ending(_)
             | State::Backoff { .. }
-            | State::Parked { .. } => false,
+            | State::Parked { .. }
+            | State::Resting => false,
         };
         if held { 1 } else { self.failures.saturating_add(1) }
     }
 
-    /// Failures in a row that a start at this time takes along. Only the start that a back-off itself brings about
-    /// takes them: one that comes earlier, or in another state, was asked for by somebody.
+    /// Failures in a row that a start at this time takes along. Only the start that a pause itself brings about takes
+    /// them: one that comes earlier, or in another state, was asked for by somebody.
     fn failures_kept(&self, at: Timestamp) -> u32 {
         match &self.state {
-            State::Backoff { reason: _, until } if *until <= at => self.failures,
+            State::Backoff { reason: _, until } | State::Parked { reason: _, until: Some(until) }
+                if *until <= at =>
+            {
+                self.failures
+            }
             State::Backoff { .. }
             | State::Stopped
             | State::Connecting
             | State::Ready
             | State::Ending(_)
-            | State::Parked { .. } => 0,
+            | State::Parked { .. }
+            | State::Resting => 0,
         }
+    }
+
+    fn fail(&mut self, reason: &str, at: Timestamp) {
+        self.failures = self.failures_at(at);
+        self.last_failure = Some(Failure { reason: reason.to_owned(), at });
     }
 
     fn enter(&mut self, state: State, since: Timestamp) {
@@ -256,6 +362,10 @@ impl Decider for ConnectionLife {
             ConnectionCommand::Restart => self.restart(now),
             ConnectionCommand::Connected { generation } => self.connected(now, *generation),
             ConnectionCommand::Ended { generation, reason } => self.ended(now, *generation, reason),
+            ConnectionCommand::Demand => Ok(self.demand(now)),
+            ConnectionCommand::Unused { generation } => self.unused(now, *generation),
+            ConnectionCommand::Used { generation, at } => self.used(*generation, *at),
+            ConnectionCommand::Edit { idle_stop, reach } => Ok(self.edit(now, *idle_stop, *reach)),
             ConnectionCommand::Tick => Ok(self.tick(now)),
         }
     }
@@ -267,15 +377,24 @@ impl Decider for ConnectionLife {
                 self.generation = *generation;
                 self.enter(State::Connecting, *at);
             }
-            ConnectionEvent::BecameReady { at } => self.enter(State::Ready, *at),
+            ConnectionEvent::BecameReady { at } => {
+                self.used = *at;
+                self.enter(State::Ready, *at);
+            }
+            ConnectionEvent::Used { at } => self.used = self.used.max(*at),
+            ConnectionEvent::Edited { idle_stop } => self.idle_stop = *idle_stop,
             ConnectionEvent::Ending { again, at } => self.enter(State::Ending(*again), *at),
             ConnectionEvent::BackedOff { reason, until, at } => {
-                self.failures = self.failures_at(*at);
+                self.fail(reason, *at);
                 self.enter(State::Backoff { reason: reason.clone(), until: *until }, *at);
             }
-            ConnectionEvent::Parked { reason, at } => {
-                self.failures = self.failures_at(*at);
-                self.enter(State::Parked { reason: reason.clone() }, *at);
+            ConnectionEvent::Parked { reason, until, at } => {
+                self.fail(reason, *at);
+                self.enter(State::Parked { reason: reason.clone(), until: *until }, *at);
+            }
+            ConnectionEvent::Rested { at } => {
+                self.failures = 0;
+                self.enter(State::Resting, *at);
             }
             ConnectionEvent::Stopped { at } => {
                 self.failures = 0;
@@ -287,11 +406,12 @@ impl Decider for ConnectionLife {
     fn next_deadline(&self) -> Option<Timestamp> {
         match &self.state {
             State::Backoff { reason: _, until } => Some(*until),
+            State::Parked { reason: _, until } => *until,
+            State::Ready => self.idle_at(),
             State::Stopped
             | State::Connecting
-            | State::Ready
-            | State::Ending(Again::Yes | Again::No)
-            | State::Parked { .. } => None,
+            | State::Ending(Again::Yes | Again::No | Again::OnDemand)
+            | State::Resting => None,
         }
     }
 

@@ -164,10 +164,7 @@ impl Runtime {
     pub async fn add_server(&self, server: Server) -> Result<ServerHandle, ServerError> {
         let wiring = &self.0.wiring;
         let checked = server.checked(&wiring.limits, &self.0.policy);
-        let (definition, connector) = checked.map_err(|error| match error {
-            StartError::Id { text, source } => ServerError::Id { text, source },
-            other => ServerError::Definition { reason: other.reasons() },
-        })?;
+        let (definition, connector) = checked.map_err(bad_definition)?;
         let server = definition.id.clone();
         let place = Arc::new(ServerPlace::new(definition, connector, &wiring.limits, wiring.clock.now()));
         let added = wiring.servers.slot.ask(|reply| ServersMsg::Add { place: place.clone(), reply }).await?;
@@ -175,6 +172,43 @@ impl Runtime {
             Added::Yes => Ok(ServerHandle::new(place, self.0.clone())),
             Added::Duplicate => Err(ServerError::Duplicate { server }),
         }
+    }
+
+    /// Forgets a server: its connection ends, its listing is dropped, its tools leave the registry; the wire names of its
+    /// tools stay reserved for it. Calls that are under way get their answer (`Unknown` if the server has none for them
+    /// in time), further ones are rejected. Nothing else is touched. Returns when its process is gone.
+    ///
+    /// # Errors
+    /// [`ServerError::Unknown`], or that the servers' supervisor could not be asked.
+    ///
+    /// # Cancel safety
+    /// Dropping the future forgets the answer; the server goes all the same.
+    pub async fn remove_server(&self, server: &ServerId) -> Result<(), ServerError> {
+        let slot = &self.0.wiring.servers.slot;
+        let removed = slot.ask(|reply| ServersMsg::Remove { server: server.clone(), reply }).await?;
+        removed.map_err(|_gone| ServerError::Unknown { server: server.clone() })
+    }
+
+    /// Defines a server anew, under its old id. If only the policy differs (name, tenant, effects, what is hidden or
+    /// asks, trust, deadlines, idle stop) the connection stays, and the registry shows the change at once. Otherwise the
+    /// old connection ends before the new one starts; the old listing is dropped at once if the definition's fingerprint
+    /// differs. Whether the server is switched on stays as it is, unless the definition says something else than before.
+    ///
+    /// # Errors
+    /// [`ServerError::Id`], [`ServerError::Definition`], [`ServerError::Unknown`], or that the servers' supervisor could not be asked.
+    ///
+    /// # Cancel safety
+    /// Dropping the future forgets the answer; the server is changed all the same.
+    pub async fn edit_server(&self, server: Server) -> Result<ServerHandle, ServerError> {
+        let wiring = &self.0.wiring;
+        let checked = server.checked(&wiring.limits, &self.0.policy);
+        let (definition, connector) = checked.map_err(bad_definition)?;
+        let server = definition.id.clone();
+        let definition = Box::new(definition);
+        let edited =
+            wiring.servers.slot.ask(|reply| ServersMsg::Edit { definition, connector, reply }).await?;
+        let place = edited.map_err(|_gone| ServerError::Unknown { server })?;
+        Ok(ServerHandle::new(place, self.0.clone()))
     }
 
     /// Every server, in the order of their ids.
@@ -215,6 +249,13 @@ impl Runtime {
     /// Dropping the future does not stop the shutdown.
     pub async fn shutdown(&self) -> Shutdown {
         self.0.shutdown().await
+    }
+}
+
+fn bad_definition(error: StartError) -> ServerError {
+    match error {
+        StartError::Id { text, source } => ServerError::Id { text, source },
+        other => ServerError::Definition { reason: other.reasons() },
     }
 }
 

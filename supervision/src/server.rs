@@ -21,10 +21,11 @@ use serde_json::Value;
 use crate::inner::Inner;
 use crate::outside;
 
-/// A handle on one server. Cheap to clone; outlives every connection.
+/// A handle on one server. Cheap to clone; outlives every connection, and follows every new definition.
 #[derive(Clone)]
 pub struct ServerHandle {
-    place: Arc<ServerPlace>,
+    /// The server as it was when the handle was taken: what is shown of one that was removed since.
+    taken: Arc<ServerPlace>,
     inner: Arc<Inner>,
 }
 
@@ -36,12 +37,16 @@ impl std::fmt::Debug for ServerHandle {
 
 impl ServerHandle {
     pub(crate) fn new(place: Arc<ServerPlace>, inner: Arc<Inner>) -> Self {
-        Self { place, inner }
+        Self { taken: place, inner }
+    }
+
+    fn place(&self) -> Arc<ServerPlace> {
+        self.inner.wiring.servers.place(self.id()).unwrap_or_else(|| self.taken.clone())
     }
 
     /// Which server.
     pub fn id(&self) -> &ServerId {
-        &self.place.definition.id
+        &self.taken.definition.id
     }
 
     /// Its tools, from a snapshot; never waits and never connects. The first look at a cold server has it listed once,
@@ -87,10 +92,10 @@ impl ServerHandle {
         // One that is to run is still stopped just after the start.
         let hopeless = |phase: &ConnectionPhase| match phase.state {
             ServerState::Failed => true,
-            ServerState::Stopped => !self.place.is_wanted(),
+            ServerState::Stopped => phase.on_demand || !self.taken.is_wanted(),
             ServerState::Connecting | ServerState::Ready | ServerState::Backoff => false,
         };
-        let mut phase = self.place.phase.subscribe();
+        let mut phase = self.taken.phase.subscribe();
         let offered = async {
             tokio::select! {
                 offered = self.inner.wiring.registry.offers(self.id(), fresh) => offered,
@@ -136,17 +141,20 @@ impl ServerHandle {
     ) -> Result<(), ServerError> {
         let server = self.id().clone();
         let told = self.inner.wiring.servers.slot.ask(message).await?;
-        told.map_err(|rejection| ServerError::Refused { server, rejection })
+        told.map_err(|rejection| match rejection {
+            ConnectionRejection::Removed => ServerError::Unknown { server },
+            rejection => ServerError::Refused { server, rejection },
+        })
     }
 
     /// Whether the server is to run; also while it is down.
     pub fn is_enabled(&self) -> bool {
-        self.place.is_wanted()
+        self.place().is_wanted()
     }
 
     /// The server as it is, from snapshots; never waits.
     pub fn view(&self) -> ServerView {
-        self.place.view(&self.inner.wiring.catalog)
+        self.place().view(&self.inner.wiring.catalog)
     }
 
     /// Calls a tool by the name that the server gave it, outside any turn. The same gate applies: a tool that needs a
@@ -166,7 +174,7 @@ impl ServerHandle {
                 CallResult::unavailable(format!("{words}: it has not been listed yet"), None)
             };
         };
-        let tenant = self.place.definition.tenant.clone().unwrap_or_default();
+        let tenant = self.place().definition.tenant.clone().unwrap_or_default();
         let scope = Scope::new(tenant.clone(), None, None);
         let resolution = table.resolve(&entry.name, &arguments.to_string(), &scope);
         outside::call(wiring, resolution, arguments, (tenant, None), PermissionMode::Default).await

@@ -2,34 +2,34 @@
 //!
 //! | Owns | Receives (what, from whom) | Asks of (whom, with what deadline) | Fails when, and then | Bounded by |
 //! |---|---|---|---|---|
-//! | one [`ConnectionLife`] and at most one connection actor a server | `Connected`, `Ended` from connections; `Restart`, `Switch` from handles; `StopAll` from the root; ticks from itself | a connection to end: `stop_child` and a second, then it is killed | never by itself; if it does, ractor kills its connections, which clean up behind themselves, and a fresh one starts every server anew | one timer and one connection a server; 2 s for the last life's tasks |
+//! | one [`ConnectionLife`] and at most one connection actor a server | `Connected`, `Ended` from connections; `Add`, `Edit`, `Remove`, `Restart`, `Switch` from handles; `Demand` from calls and refreshes; `StopAll` from the root; ticks from itself | a connection to end: `stop_child` and a second, then it is killed; a process that an earlier life of the host has left: `stop_child`, then it is killed | never by itself; if it does, ractor kills its connections, which clean up behind themselves, and a fresh one starts every server anew | one timer and one connection a server; 2 s for the last life's tasks |
 //!
 //! A connection starts only after the tasks of the last one are gone. Whatever a connection's end looks like (a
 //! report, a failure, a kill), the server's life is told exactly one `Ended`.
 
+mod change;
+mod leftover;
 mod server;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_actors::catalog::CatalogMsg;
 use pilothouse_actors::connection::{ConnectionActor, ConnectionArgs, ConnectionMsg};
-use pilothouse_actors::servers::{Added, Power, ServersMsg};
+use pilothouse_actors::servers::{Power, ServersMsg};
 use pilothouse_actors::slot::{Letter, Reply};
-use pilothouse_actors::tasks::{Ended, TaskSet};
-use pilothouse_actors::wiring::{ServerPlace, Wiring};
+use pilothouse_actors::tasks::{Ended, TaskSet, caught};
+use pilothouse_actors::wiring::{Ready, Wiring};
 use pilothouse_messages::connection::{
-    ConnectionCommand, ConnectionDirective, ConnectionRejection, EndReason, Generation,
+    Again, ConnectionCommand, ConnectionDirective, ConnectionRejection, EndReason, Generation,
 };
 use pilothouse_messages::id::ServerId;
-use pilothouse_messages::listing::CatalogCommand;
 use pilothouse_messages::server::{ServerState, ServerView};
 use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::tree::RuntimeEvent;
 use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use server::{Child, Server};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 /// How long the tasks of an ended connection are waited for.
 const OLD_TASKS: Duration = Duration::from_secs(2);
@@ -58,6 +58,8 @@ pub(crate) struct ServersShell {
     children: HashMap<ActorId, (ServerId, Generation)>,
     /// Who waits for the end of all, once that has begun; nothing starts any more then.
     stopping: Option<Vec<Reply<()>>>,
+    /// Who waits for the end of a server that is being removed; readers see it no more.
+    removing: BTreeMap<ServerId, Vec<Reply<Result<(), ConnectionRejection>>>>,
     /// The time never falls.
     newest: Timestamp,
 }
@@ -88,6 +90,7 @@ impl Actor for ServersActor {
             wiring,
             children: HashMap::new(),
             stopping: None,
+            removing: BTreeMap::new(),
             newest: Timestamp::default(),
         })
     }
@@ -97,9 +100,11 @@ impl Actor for ServersActor {
         myself: ActorRef<Self::Msg>,
         shell: &mut ServersShell,
     ) -> Result<(), ActorProcessingErr> {
-        let enabled = shell.servers.iter().filter(|(_, server)| server.place.is_wanted());
-        let enabled: Vec<_> = enabled.map(|(id, _)| id.clone()).collect();
-        for server in enabled {
+        shell.servers.values().for_each(|server| shell.take_notes(&server.place));
+        shell.look_back();
+        let wanted = shell.servers.iter().filter(|(_, server)| server.place.is_wanted());
+        let wanted: Vec<_> = wanted.map(|(id, _)| id.clone()).collect();
+        for server in wanted {
             shell.report(&myself, &server, &ConnectionCommand::Enable);
         }
         Ok(())
@@ -112,11 +117,16 @@ impl Actor for ServersActor {
         shell: &mut ServersShell,
     ) -> Result<(), ActorProcessingErr> {
         match letter.body {
-            ServersMsg::Connected { server, generation } => shell.connected(&myself, &server, generation),
+            ServersMsg::Connected { server, ready } => shell.connected(&myself, &server, ready),
             ServersMsg::Ended { server, generation, reason } => {
                 shell.ended(&myself, &server, generation, reason)
             }
             ServersMsg::Add { place, reply } => shell.add(&myself, &place, reply),
+            ServersMsg::Edit { definition, connector, reply } => {
+                shell.edit(&myself, *definition, connector, reply)
+            }
+            ServersMsg::Remove { server, reply } => shell.remove(&myself, server, reply),
+            ServersMsg::Demand { server } => shell.demand(&myself, &server),
             ServersMsg::Restart { server, reply } => shell.restart(&myself, &server, reply),
             ServersMsg::Switch { server, to, reply } => shell.switch(&myself, &server, to, reply),
             ServersMsg::Tick { server } => shell.tick(&myself, &server),
@@ -150,13 +160,13 @@ impl Actor for ServersActor {
 }
 
 impl ServersShell {
-    fn connected(
-        &mut self,
-        myself: &ActorRef<Letter<ServersMsg>>,
-        server: &ServerId,
-        generation: Generation,
-    ) {
-        self.report(myself, server, &ConnectionCommand::Connected { generation });
+    fn connected(&mut self, myself: &ActorRef<Letter<ServersMsg>>, id: &ServerId, ready: Arc<Ready>) {
+        let Some(server) = self.servers.get_mut(id) else { return };
+        let generation = ready.generation;
+        if server.child.generation() == Some(generation) {
+            server.last = Some(ready);
+        }
+        self.report(myself, id, &ConnectionCommand::Connected { generation });
     }
 
     fn ended(
@@ -172,6 +182,7 @@ impl ServersShell {
         }
         server.vacate(&reason);
         self.report(myself, id, &ConnectionCommand::Ended { generation, reason });
+        self.forget_if_removed(id);
         self.answer_if_all_ended();
     }
 
@@ -191,23 +202,6 @@ impl ServersShell {
         reply.send(Ok(self.ask(myself, server, &ConnectionCommand::Restart)));
     }
 
-    fn add(&mut self, myself: &ActorRef<Letter<ServersMsg>>, place: &Arc<ServerPlace>, reply: Reply<Added>) {
-        let id = place.definition.id.clone();
-        if self.servers.contains_key(&id) {
-            return reply.send(Ok(Added::Duplicate));
-        }
-        let mut places = BTreeMap::clone(&self.wiring.servers.places.load());
-        places.insert(id.clone(), place.clone());
-        self.wiring.servers.places.store(Arc::new(places));
-        let command = CatalogCommand::Define { server: id.clone(), definition: place.fingerprint };
-        self.wiring.catalog.slot.inform(CatalogMsg::Command { command });
-        self.servers.insert(id.clone(), Server::new(place, self.seed, &self.wiring.limits));
-        if place.is_wanted() {
-            self.report(myself, &id, &ConnectionCommand::Enable);
-        }
-        reply.send(Ok(Added::Yes));
-    }
-
     fn switch(
         &mut self,
         myself: &ActorRef<Letter<ServersMsg>>,
@@ -218,11 +212,14 @@ impl ServersShell {
         if let Some(server) = self.servers.get(server) {
             server.place.want(to);
         }
-        let command = match to {
-            Power::On => ConnectionCommand::Enable,
-            Power::Off => ConnectionCommand::Disable,
-        };
-        reply.send(Ok(self.ask(myself, server, &command)));
+        reply.send(Ok(self.ask(myself, server, &server::power(to))));
+    }
+
+    /// Not while everything ends: the caller finds no connection.
+    fn demand(&mut self, myself: &ActorRef<Letter<ServersMsg>>, server: &ServerId) {
+        if let Err(rejection) = self.ask(myself, server, &ConnectionCommand::Demand) {
+            tracing::debug!(%server, %rejection, "a server that somebody wants to use does not start");
+        }
     }
 
     fn tick(&mut self, myself: &ActorRef<Letter<ServersMsg>>, id: &ServerId) {
@@ -287,9 +284,10 @@ impl ServersShell {
         id: &ServerId,
         command: &ConnectionCommand,
     ) -> Result<(), ConnectionRejection> {
-        match self.stopping {
-            Some(_) => Err(ConnectionRejection::Disabled),
-            None => self.decide(myself, id, command),
+        match (&self.stopping, self.removing.contains_key(id)) {
+            (Some(_), _) => Err(ConnectionRejection::Disabled),
+            (None, true) => Err(ConnectionRejection::Removed),
+            (None, false) => self.decide(myself, id, command),
         }
     }
 
@@ -307,7 +305,7 @@ impl ServersShell {
         command: &ConnectionCommand,
     ) -> Result<(), ConnectionRejection> {
         self.newest = self.newest.max(self.wiring.clock.now());
-        let Some(server) = self.servers.get_mut(id) else { return Err(ConnectionRejection::Stale) };
+        let Some(server) = self.servers.get_mut(id) else { return Err(ConnectionRejection::Removed) };
         let directives = server.decide(self.newest, command)?;
         if server.publish_phase() {
             let view = server.place.view(&self.wiring.catalog);
@@ -317,7 +315,8 @@ impl ServersShell {
         for directive in directives {
             match directive {
                 ConnectionDirective::Start { generation } => self.start(myself, id, generation),
-                ConnectionDirective::Stop { generation } => self.stop(myself, id, generation),
+                ConnectionDirective::Stop { generation, again } => self.stop(myself, id, generation, again),
+                ConnectionDirective::LookForUse { generation } => self.look_for_use(myself, id, generation),
             }
         }
         self.arm(myself, id);
@@ -327,21 +326,41 @@ impl ServersShell {
     fn start(&mut self, myself: &ActorRef<Letter<ServersMsg>>, id: &ServerId, generation: Generation) {
         let Some(server) = self.servers.get_mut(id) else { return };
         server.child = Child::Clearing(generation);
-        let (old, myself, server) = (server.old.clone(), myself.clone(), id.clone());
+        let (old, last, myself, server) =
+            (server.old.clone(), server.last.take(), myself.clone(), id.clone());
+        let processes = self.wiring.servers.processes.clone();
         self.tasks.spawn(async move {
             if let Ended::SomeLeft(tasks) = old.end(OLD_TASKS).await {
                 tracing::warn!(%server, tasks, "tasks of the last connection did not end in time");
             }
+            if let Some(last) = last {
+                // It has been closed or killed: this only waits until its process is gone, within a bound.
+                let gone = caught(async { last.connection.close(OLD_TASKS).await });
+                let _gone_or_given_up = timeout(OLD_TASKS, gone).await;
+            }
+            processes.until_cleared(&server).await;
             tell(&myself, ServersMsg::Cleared { server, generation });
         });
     }
 
-    fn stop(&mut self, myself: &ActorRef<Letter<ServersMsg>>, id: &ServerId, generation: Generation) {
+    fn look_for_use(&mut self, myself: &ActorRef<Letter<ServersMsg>>, id: &ServerId, generation: Generation) {
+        let Some(server) = self.servers.get_mut(id) else { return };
+        let command = server.use_of(generation, self.newest);
+        self.report(myself, id, &command);
+    }
+
+    fn stop(
+        &mut self,
+        myself: &ActorRef<Letter<ServersMsg>>,
+        id: &ServerId,
+        generation: Generation,
+        again: Again,
+    ) {
         let Some(server) = self.servers.get_mut(id) else { return };
         match &server.child {
             Child::Running(actor, _) => {
                 // One that has just ended has reported so.
-                let _gone = actor.cast(Letter::inside(ConnectionMsg::Stop));
+                let _gone = actor.cast(Letter::inside(ConnectionMsg::Stop(again)));
                 let (actor, patience) = (actor.clone(), self.wiring.limits.stop_child + KILL_AFTER);
                 self.tasks.spawn(async move {
                     sleep(patience).await;
@@ -372,7 +391,7 @@ fn log(view: &ServerView) {
     let (server, reason) = (&view.server, view.reason.as_deref().unwrap_or_default());
     match view.state {
         ServerState::Failed => {
-            tracing::warn!(target: "pilothouse", %server, reason, "a server has failed for good")
+            tracing::warn!(target: "pilothouse", %server, reason, "a server has failed and waits")
         }
         ServerState::Backoff => {
             let attempt = view.attempt;

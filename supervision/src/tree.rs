@@ -12,7 +12,8 @@ pub(crate) fn picture(wiring: &Wiring) -> TreeNode {
         let mut child = node(&place.slot);
         child.state = state_name(view.state).to_owned();
         child.restarts = view.restarts;
-        child.last_failure = view.reason.clone().or(child.last_failure);
+        let failure = view.last_failure.as_ref().map(|failure| failure.reason.clone());
+        child.last_failure = failure.or(child.last_failure);
         child.server = Some(view);
         servers.children.push(child);
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pilothouse_messages::call::CallResult;
+use pilothouse_messages::call::{CallOutcome, CallResult};
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::listing::{CatalogCommand, RefreshCause};
 use pilothouse_messages::server::ServerState;
@@ -12,6 +12,8 @@ use tokio::time::{Instant, timeout_at};
 use super::words::{changed, rejected};
 use super::{CallOrder, WhenFull};
 use crate::catalog::CatalogMsg;
+use crate::demand::awake;
+use crate::traffic::Passage;
 use crate::wiring::{Ready, ServerPlace, Wiring};
 
 /// Everything before the call may be sent: a connection, a place, and the tool's confirmation.
@@ -21,16 +23,28 @@ pub(super) async fn admit(
     tool: &str,
     order: &CallOrder,
     deadline: Instant,
-) -> Result<(Arc<Ready>, OwnedSemaphorePermit), CallResult> {
+) -> Result<(Arc<Ready>, Passage, OwnedSemaphorePermit), CallResult> {
     if order.tool.definition != place.fingerprint {
         return Err(changed());
     }
-    // A server that is down refuses before anybody waits for a place.
-    reached(wiring, place, order.when_full, deadline).await?;
-    let permit = permit(place, order.when_full, deadline).await?;
-    let ready = connected(wiring, place)?;
+    let (ready, passage, permit) = loop {
+        awake(wiring, place, deadline).await;
+        // A server that is down refuses before anybody waits for a place.
+        reached(wiring, place, order.when_full, deadline).await?;
+        let permit = permit(place, order.when_full, deadline).await?;
+        let ready = connected(wiring, place)?;
+        if !place.made(&ready) {
+            return Err(changed());
+        }
+        // One that is being stopped for want of use is started again.
+        match ready.traffic.enter() {
+            Some(passage) => break (ready, passage, permit),
+            None if Instant::now() >= deadline => return Err(unavailable(wiring, place)),
+            None => drop(permit),
+        }
+    };
     match confirmed(wiring, place, &ready, tool, deadline).await? {
-        Some(fingerprint) if fingerprint == order.tool.fingerprint => Ok((ready, permit)),
+        Some(fingerprint) if fingerprint == order.tool.fingerprint => Ok((ready, passage, permit)),
         Some(_) => Err(changed()),
         None => Err(rejected("the server no longer offers it")),
     }
@@ -71,14 +85,19 @@ async fn permit(
     when_full: WhenFull,
     deadline: Instant,
 ) -> Result<OwnedSemaphorePermit, CallResult> {
-    let busy = |_full: TryAcquireError| {
-        CallResult::unavailable("the server is busy: as many calls as it may have are under way", None)
+    let removed = || CallResult::said(CallOutcome::Rejected, "the server was removed; it was not called");
+    let busy = |why: TryAcquireError| match why {
+        TryAcquireError::Closed => removed(),
+        TryAcquireError::NoPermits => {
+            CallResult::unavailable("the server is busy: as many calls as it may have are under way", None)
+        }
     };
     match when_full {
         WhenFull::Busy => place.permits.clone().try_acquire_owned().map_err(busy),
         WhenFull::Wait => match timeout_at(deadline, place.permits.clone().acquire_owned()).await {
             Ok(Ok(permit)) => Ok(permit),
-            Ok(Err(_)) | Err(_) => Err(CallResult::unavailable(
+            Ok(Err(_closed)) => Err(removed()),
+            Err(_elapsed) => Err(CallResult::unavailable(
                 "the server was busy for as long as the call could wait; it was not called",
                 None,
             )),
@@ -122,6 +141,7 @@ fn unavailable(wiring: &Wiring, place: &ServerPlace) -> CallResult {
         ServerState::Ready => "has just lost its connection",
         ServerState::Backoff => "is down and will be tried again",
         ServerState::Stopped => "is not running",
+        ServerState::Failed if phase.retry_at.is_some() => "has failed too often and is tried now and then",
         ServerState::Failed => "has failed and waits for a restart",
     };
     let name = &place.definition.name;

@@ -20,6 +20,7 @@ use super::clock::CallClock;
 use super::words::{cancelled, refused_by, timed_out, unknown};
 use super::{CallWatch, Receipt};
 use crate::tasks::caught;
+use crate::traffic::Passage;
 use crate::wiring::Ready;
 
 /// Questions in one round; a server that has more is not answered.
@@ -34,6 +35,8 @@ const CANCEL_WITHIN: Duration = Duration::from_secs(5);
 /// One call that has been let through.
 pub(super) struct Drive<'a> {
     pub(super) ready: &'a Ready,
+    /// What the server says is noted here.
+    pub(super) passage: &'a Passage,
     pub(super) asks: AskPort,
     pub(super) rounds: u32,
     pub(super) tool: String,
@@ -85,6 +88,7 @@ impl Drive<'_> {
         request.answers = answers;
         let mut pulse = request.pulse.subscribe();
         let (mut beats, mut furthest) = (true, None);
+        let asked = Instant::now();
         let mut calling = pin!(caught(async { self.ready.connection.call(request).await }));
         let answer = loop {
             tokio::select! {
@@ -95,6 +99,7 @@ impl Drive<'_> {
                 changed = pulse.changed(), if beats => match changed {
                     Ok(()) => {
                         let (now, told) = (Instant::now(), *pulse.borrow_and_update());
+                        self.passage.answered();
                         self.clock.questions(now, told.questions);
                         if told.progress > furthest {
                             furthest = told.progress;
@@ -103,12 +108,15 @@ impl Drive<'_> {
                     }
                     Err(_over) => beats = false,
                 },
-                () = sleep_until(self.clock.ends_at()) => return Err(timed_out(self.clock.whole())),
+                () = sleep_until(self.clock.ends_at()) => {
+                    self.passage.timed_out(asked);
+                    return Err(timed_out(self.clock.whole()));
+                }
             }
         };
         // A question may have been open to the last.
         self.clock.questions(Instant::now(), 0);
-        settled(answer)
+        self.settled(answer)
     }
 
     /// Asks for a task until it is done.
@@ -135,7 +143,8 @@ impl Drive<'_> {
         loop {
             let (shortest, longest) = POLL_BOUNDS;
             self.until(sleep(ticket.poll_after.unwrap_or(POLL_AFTER).clamp(shortest, longest))).await?;
-            let state = settled(self.until(caught(async { connection.task(id.clone()).await })).await?)?;
+            let state =
+                self.settled(self.until(caught(async { connection.task(id.clone()).await })).await?)?;
             // It answers, so it works on.
             self.clock.alive(Instant::now());
             match state {
@@ -145,7 +154,7 @@ impl Drive<'_> {
                     *ticket = TaskTicket { id: id.clone(), ..next };
                     let responses = self.responses(asked.requests).await?;
                     let telling = caught(async { connection.answer_task(id.clone(), responses).await });
-                    settled(self.until(telling).await?)?;
+                    self.settled(self.until(telling).await?)?;
                 }
             }
         }
@@ -184,6 +193,23 @@ impl Drive<'_> {
         Ok(responses)
     }
 
+    /// Takes note that the server answered, and reads what.
+    fn settled<T>(&self, answer: Result<Result<T, RequestError>, String>) -> Result<T, CallResult> {
+        match answer {
+            Ok(Ok(answer)) => {
+                self.passage.answered();
+                Ok(answer)
+            }
+            Ok(Err(error)) => {
+                if error.is_answer() {
+                    self.passage.answered();
+                }
+                Err(refused_by(&error))
+            }
+            Err(_panicked) => Err(unknown("it was sent, and the connection panicked before it answered")),
+        }
+    }
+
     /// Waits for something, as long as the call may last.
     async fn until<T>(&self, doing: impl Future<Output = T>) -> Result<T, CallResult> {
         tokio::select! {
@@ -202,14 +228,6 @@ fn failed(words: impl Into<String>) -> CallResult {
 
 fn ended() -> CallResult {
     unknown("it was sent, and the connection ended before it answered")
-}
-
-fn settled<T>(answer: Result<Result<T, RequestError>, String>) -> Result<T, CallResult> {
-    match answer {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(error)) => Err(refused_by(&error)),
-        Err(_panicked) => Err(unknown("it was sent, and the connection panicked before it answered")),
-    }
 }
 
 /// A task of the server; dropping this tells the server that nobody wants it any more.

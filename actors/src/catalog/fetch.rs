@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_adapters::server::Connection;
 use pilothouse_messages::digest::Digest;
+use pilothouse_messages::error::RequestError;
 use pilothouse_messages::id::ServerId;
 use pilothouse_messages::limits::Limits;
-use pilothouse_messages::listing::ListedTools;
+use pilothouse_messages::listing::{CacheScope, ListedTools};
 use pilothouse_messages::server::ServerState;
 use pilothouse_rules::listing::{PageStep, Pages};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
+use crate::demand::awake;
 use crate::tasks::caught;
+use crate::traffic::Passage;
 use crate::wiring::{Ready, ServerPlace, Wiring};
 
 /// Lists the server and confirms its tools on the connection that told them.
@@ -24,8 +26,8 @@ pub(super) async fn fetch(wiring: &Wiring, server: &ServerId) -> Result<ListedTo
     let Some(place) = wiring.servers.place(server) else {
         return Err(format!("there is no server \"{server}\""));
     };
-    let ready = connection(wiring, &place).await?;
-    let listing = caught(pages(&*ready.connection, &wiring.limits));
+    let (ready, _passage) = connection(wiring, &place).await?;
+    let listing = caught(pages(&ready, &wiring.limits));
     let listed = tokio::select! {
         biased;
         listed = timeout(wiring.limits.listing, listing) => listed,
@@ -39,8 +41,9 @@ pub(super) async fn fetch(wiring: &Wiring, server: &ServerId) -> Result<ListedTo
     Ok(listed)
 }
 
-/// The server's connection, or the one that it is about to have.
-async fn connection(wiring: &Wiring, place: &ServerPlace) -> Result<Arc<Ready>, String> {
+/// The server's connection, or the one that it is about to have, in use.
+async fn connection(wiring: &Wiring, place: &ServerPlace) -> Result<(Arc<Ready>, Passage), String> {
+    awake(wiring, place, Instant::now() + patience(wiring, place)).await;
     let (state, reason) = {
         let phase = place.phase.borrow();
         (phase.state, phase.reason.clone())
@@ -52,11 +55,14 @@ async fn connection(wiring: &Wiring, place: &ServerPlace) -> Result<Arc<Ready>, 
         ServerState::Connecting | ServerState::Ready | ServerState::Backoff => patience(wiring, place),
     };
     let mut ready = place.ready.subscribe();
-    let found = match timeout(within, ready.wait_for(Option::is_some)).await {
+    // One that was made by another definition's way says nothing about this one.
+    let ours = |ready: &Option<Arc<Ready>>| ready.as_ref().is_some_and(|ready| place.made(ready));
+    let found = match timeout(within, ready.wait_for(ours)).await {
         Ok(Ok(ready)) => ready.clone(),
         Ok(Err(_)) | Err(_) => None,
     };
-    found.ok_or_else(|| reason.unwrap_or_else(|| format!("not connected within {} ms", within.as_millis())))
+    let entered = found.and_then(|ready| ready.traffic.enter().map(|passage| (ready, passage)));
+    entered.ok_or_else(|| reason.unwrap_or_else(|| format!("not connected within {} ms", within.as_millis())))
 }
 
 /// How long the server may take to connect: all that are before it keep their places for a while, so many at a time.
@@ -68,14 +74,23 @@ fn patience(wiring: &Wiring, place: &ServerPlace) -> Duration {
     connect.saturating_add(turn)
 }
 
-async fn pages(connection: &dyn Connection, limits: &Arc<Limits>) -> Result<ListedTools, String> {
+async fn pages(ready: &Ready, limits: &Arc<Limits>) -> Result<ListedTools, String> {
     let mut pages = Pages::new(limits.clone());
-    let mut cursor = None;
+    let (mut cursor, mut ttl, mut cache) = (None, None, CacheScope::Public);
     loop {
-        let page = connection.list_page(cursor).await.map_err(|error| error.to_string())?;
+        let page = ready.connection.list_page(cursor).await;
+        if !matches!(page, Err(RequestError::Ended { .. })) {
+            ready.traffic.hear();
+        }
+        let page = page.map_err(|error| error.to_string())?;
+        ttl = ttl.into_iter().chain(page.ttl).min();
+        cache = match page.cache {
+            CacheScope::Private => CacheScope::Private,
+            CacheScope::Public => cache,
+        };
         match pages.take(page.tools, page.next_cursor).map_err(|error| error.to_string())? {
             PageStep::More(next) => cursor = Some(next),
-            PageStep::Done => return Ok(pages.into_listed()),
+            PageStep::Done => return Ok(ListedTools { ttl, cache, ..pages.into_listed() }),
         }
     }
 }

@@ -10,7 +10,7 @@ use pilothouse_adapters::store::log::{GENESIS, LISTING};
 use pilothouse_adapters::store::{Batch, Keyspace, Store};
 use pilothouse_messages::error::StoreError;
 use pilothouse_messages::id::ServerId;
-use pilothouse_messages::listing::{CatalogEvent, Listing};
+use pilothouse_messages::listing::{CacheScope, CatalogEvent, Listing};
 use pilothouse_messages::time::Timestamp;
 use pilothouse_rules::Decider;
 use pilothouse_rules::catalog::Catalog;
@@ -28,14 +28,21 @@ impl Journal<Catalog> for CatalogJournal {
         let mut batches = Vec::new();
         for event in events {
             match event {
-                CatalogEvent::Listed { server, listing } => batches.extend(self.put(server, listing)?),
-                CatalogEvent::Dropped { server } | CatalogEvent::Removed { server } => {
+                CatalogEvent::Listed { server, listing, cache: CacheScope::Public, expires: _ } => {
+                    batches.extend(self.put(server, listing)?);
+                }
+                // What one credential may see is not there for the next process, whose credential may be another.
+                CatalogEvent::Listed { server, cache: CacheScope::Private, .. }
+                | CatalogEvent::Dropped { server }
+                | CatalogEvent::Removed { server } => {
                     batches.extend(self.remove(server));
                 }
                 CatalogEvent::Defined { .. }
                 | CatalogEvent::RefreshStarted { .. }
                 | CatalogEvent::RefreshQueued { .. }
                 | CatalogEvent::RefreshEnded { .. }
+                | CatalogEvent::Confirmed { .. }
+                | CatalogEvent::Rested { .. }
                 | CatalogEvent::WentStale { .. } => {}
             }
         }

@@ -16,6 +16,8 @@ use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use pilothouse_messages::id::ServerId;
+use pilothouse_messages::process::ProcessMark;
 use tokio::process::Child;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -25,6 +27,8 @@ use super::SETTLE;
 use super::life::Life;
 use super::outbox::Outbox;
 use super::stderr::StderrLog;
+use crate::process;
+use crate::server::ProcessNotes;
 
 /// How long killed grandchildren may take to vanish before they are no longer waited for.
 const VANISH: Duration = Duration::from_millis(50);
@@ -95,13 +99,42 @@ fn is_empty(_leader: u32) -> bool {
 pub(super) struct Leader {
     child: Child,
     group: Arc<Group>,
+    /// Dropped, hence removed, after the group has been killed.
+    noted: Option<Noted>,
+}
+
+/// A process that is noted to be ended after our own death; dropping this removes the note.
+pub(super) struct Noted {
+    notes: Arc<dyn ProcessNotes>,
+    process: ProcessMark,
+}
+
+impl std::fmt::Debug for Noted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.process.fmt(f)
+    }
+}
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        self.notes.ended(&self.process);
+    }
 }
 
 impl Leader {
     /// Takes charge of a child that was started as the leader of its own group.
     pub(super) fn new(child: Child) -> Self {
         let group = Arc::new(Group { leader: Mutex::new(child.id()) });
-        Self { child, group }
+        Self { child, group, noted: None }
+    }
+
+    /// Has the process noted, before anything is asked of it. One that the system does not tell apart is not noted.
+    pub(super) async fn note(&mut self, notes: &Arc<dyn ProcessNotes>, server: &ServerId) {
+        let Some(process) = self.child.id().and_then(|pid| process::mark(server, pid)) else { return };
+        let noted = notes.started(process.clone());
+        // From here on it may be durable, whether or not we wait until it is.
+        self.noted = Some(Noted { notes: notes.clone(), process });
+        noted.await;
     }
 
     /// The child, for its pipes.

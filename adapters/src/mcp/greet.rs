@@ -83,9 +83,10 @@ fn heard(
     let mut answer = match answer {
         Ok(answer) => answer,
         Err(RequestError::Ended { reason }) => return Heard::Ended(reason),
-        Err(RequestError::Unsent { reason } | RequestError::Interrupted { reason }) => {
-            return Heard::Unreached(reason);
+        Err(RequestError::Unsent { reason }) => {
+            return Heard::Unreached(format!("it cannot be reached: {reason}"));
         }
+        Err(RequestError::Interrupted { reason }) => return Heard::Unreached(reason),
         Err(RequestError::Http { status, reason }) => return Heard::Status { status, reason },
         Err(RequestError::Unauthorised { reason, .. }) => return Heard::Status { status: 401, reason },
         // `Malformed`, and whatever else can keep an answer back.

@@ -13,6 +13,9 @@ use tokio::process::Command;
 use super::body::Leader;
 use super::environment;
 
+/// Characters of the searched path that an error shows.
+const PATH_CHARS: usize = 1_024;
+
 /// What a definition says about a process.
 #[derive(Debug, Clone)]
 pub(super) struct Program {
@@ -82,7 +85,7 @@ impl Program {
             ));
         }
         match error.kind() {
-            io::ErrorKind::NotFound => Some(self.missing().to_owned()),
+            io::ErrorKind::NotFound => Some(self.missing()),
             io::ErrorKind::PermissionDenied => Some(
                 "it may not be run; make it executable for this user, and its directories readable"
                     .to_owned(),
@@ -103,20 +106,33 @@ impl Program {
         }
     }
 
-    fn missing(&self) -> &'static str {
+    fn missing(&self) -> String {
         let path = Path::new(&self.command);
         let named_by_path = path.components().count() > 1;
         let place = self.cwd.as_deref().unwrap_or_else(|| Path::new(""));
         if self.command.is_empty() {
-            return "the command is empty; name a program";
+            return "the command is empty; name a program".to_owned();
         }
         match (named_by_path, named_by_path && place.join(path).exists()) {
-            (false, _) => "no such program in any directory of PATH; install it, or name it by its full path",
-            (true, false) => "no such file; install it, or correct the path",
+            (false, _) => format!(
+                "no such program in any directory of PATH ({}); install it, or name it by its full path",
+                self.searched()
+            ),
+            (true, false) => "no such file; install it, or correct the path".to_owned(),
             (true, true) => {
                 "the file exists, but what should run it does not; install the interpreter that its first line names"
+                    .to_owned()
             }
         }
+    }
+
+    /// Where the program was looked for, as far as may be shown.
+    fn searched(&self) -> String {
+        if self.env.contains_key("PATH") {
+            return "the one that its definition declares".to_owned();
+        }
+        let searched = std::env::var_os("PATH").unwrap_or_default();
+        searched.to_string_lossy().chars().take(PATH_CHARS).collect()
     }
 }
 

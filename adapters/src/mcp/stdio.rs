@@ -1,9 +1,10 @@
 //! Servers that are child processes.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use pilothouse_messages::error::ConnectError;
+use pilothouse_messages::id::ServerId;
 use pilothouse_messages::limits::Limits;
 use pilothouse_messages::server::{ServerDefinition, Transport};
 use tokio_util::sync::CancellationToken;
@@ -18,7 +19,7 @@ use super::wire::WireEnds;
 use super::words::Words;
 use crate::BoxFuture;
 use crate::policy::{AllowAll, Approach, Gate, ServerPolicy};
-use crate::server::{Connection, Connector, Terms};
+use crate::server::{Connection, Connector, ProcessNotes, Terms};
 
 /// Starts a child process for each connection and speaks MCP on its standard streams.
 ///
@@ -32,6 +33,8 @@ pub struct StdioConnector {
     late: Arc<AtomicU64>,
     words: Words,
     gate: Gate,
+    server: ServerId,
+    notes: OnceLock<Arc<dyn ProcessNotes>>,
 }
 
 impl StdioConnector {
@@ -58,7 +61,8 @@ impl StdioConnector {
         };
         let (ring, words) = (StderrRing::new(limits.stderr_lines), Words::of(definition));
         let gate = Gate::new(Arc::new(AllowAll), definition.id.clone());
-        Self { program, ring, junk: Arc::default(), late: Arc::default(), words, gate }
+        let (server, notes) = (definition.id.clone(), OnceLock::new());
+        Self { program, ring, junk: Arc::default(), late: Arc::default(), words, gate, server, notes }
     }
 
     /// Asks this policy before each start of the process.
@@ -73,6 +77,9 @@ impl StdioConnector {
         let (command, args, cwd) = (program.command.clone(), program.args.clone(), program.cwd.clone());
         self.gate.ask(Approach::Spawn { command, args, cwd }).await?;
         let mut leader = program.start().await?;
+        if let Some(notes) = self.notes.get() {
+            leader.note(notes, &self.server).await;
+        }
         let child = leader.child();
         let (Some(input), Some(output), Some(stderr)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
@@ -110,5 +117,10 @@ impl Connector for StdioConnector {
 
     fn late_answers(&self) -> u64 {
         self.late.load(Ordering::Relaxed)
+    }
+
+    fn note_processes(&self, notes: Arc<dyn ProcessNotes>) {
+        // Told once by each runtime; a connector belongs to one.
+        let _told_again = self.notes.set(notes);
     }
 }

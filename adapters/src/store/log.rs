@@ -25,6 +25,8 @@ pub const LEDGER: Format = Format { keyspace: "ledger", version: 1, chain: Chain
 pub const GRANTS: Format = Format { keyspace: "grants", version: 1, chain: Chain::Linked };
 /// Listings of servers.
 pub const LISTING: Format = Format { keyspace: "listing", version: 1, chain: Chain::None };
+/// Child processes that run.
+pub const PROCESS: Format = Format { keyspace: "process", version: 1, chain: Chain::None };
 /// Wire names of tools.
 pub const NAMES: Format = Format { keyspace: "names", version: 1, chain: Chain::None };
 

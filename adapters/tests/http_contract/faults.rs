@@ -7,7 +7,7 @@ use pilothouse_adapters::policy::AllowAll;
 use super::site::{Act, json_body, response, stream};
 use super::*;
 
-const ANSWER: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"whole"}]}}"#;
+const ANSWER: &str = r#"{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"whole"}]}}"#;
 
 fn on_call(acts: Vec<Act>) -> Fault {
     Arc::new(move |seen| (seen.tool() == "x").then(|| acts.clone()))
@@ -64,7 +64,7 @@ async fn a_request_that_fails_fails_at_once_and_alone() {
     let rows = [
         (
             "400 with an id",
-            response("400 Bad Request", json_type, &error(r#""id":1,"#)),
+            response("400 Bad Request", json_type, &error(r#""id":2,"#)),
             server(-32000, "no"),
         ),
         ("400 without id", response("400 Bad Request", json_type, &error("")), server(-32000, "no")),
@@ -73,7 +73,7 @@ async fn a_request_that_fails_fails_at_once_and_alone() {
         ("500", response("500 Oh", "", "oops"), http(500, "it says \"oops\"")),
         (
             "503 with an error",
-            response("503 Busy", json_type, &error(r#""id":1,"#)),
+            response("503 Busy", json_type, &error(r#""id":2,"#)),
             http(503, "error -32000: no"),
         ),
         ("error without id", json_body(&error("")), server(-32000, "no")),
@@ -83,8 +83,8 @@ async fn a_request_that_fails_fails_at_once_and_alone() {
             stream(&format!("data: {}\n\n", error(r#""id":null,"#))),
             server(-32000, "no"),
         ),
-        ("id as text", json_body(&ANSWER.replace(":1,", ":\"1\",")), whole()),
-        ("another id", json_body(&ANSWER.replace(":1,", ":77,")), malformed("it answers another request")),
+        ("id as text", json_body(&ANSWER.replace(":2,", ":\"2\",")), whole()),
+        ("another id", json_body(&ANSWER.replace(":2,", ":77,")), malformed("it answers another request")),
         (
             "202",
             response("202 Accepted", "", ""),
@@ -273,7 +273,8 @@ async fn a_redirect_within_the_origin_keeps_secrets_and_a_loop_ends() {
     let site = Site::start("plain", Kind::Json, Sessions::Yes, around).await;
     let error = refused(&site.url(), Kind::Json, AllowAll).await;
     assert_eq!(error, ConnectError::Handshake { reason: "it redirects more than 5 times".to_owned() });
-    assert_eq!(site.seen().len(), 6);
+    // Asked in both generations, and each time until that bound.
+    assert_eq!(site.seen().len(), 12);
 }
 
 #[tokio::test]
@@ -289,7 +290,7 @@ async fn messages_go_to_no_endpoint_on_another_origin() {
 #[tokio::test]
 async fn no_secret_comes_back_in_the_words_of_a_server() {
     let body = format!(
-        r#"{{"jsonrpc":"2.0","id":1,"error":{{"code":1,"message":"{CANARY} in {SESSION} is wrong"}}}}"#
+        r#"{{"jsonrpc":"2.0","id":2,"error":{{"code":1,"message":"{CANARY} in {SESSION} is wrong"}}}}"#
     );
     check("echoed", json_body(&body), server(1, "<secret> in <secret> is wrong")).await;
 }

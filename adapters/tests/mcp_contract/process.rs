@@ -28,10 +28,11 @@ async fn a_program_that_cannot_start_says_what_to_do() {
     let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(path("orphan"), executable).unwrap();
 
+    let searched = std::env::var("PATH").unwrap();
     let rows = [
         (String::new(), None, "the command is empty; name a program: No such file or directory (os error 2)".to_owned()),
-        ("pilothouse-no-such-program".to_owned(), None, "no such program in any directory of PATH; install it, or name it by its full path: No such file or directory (os error 2)".to_owned()),
-        ("pilothouse-no-such-program".to_owned(), Some(directory.path().to_owned()), format!("no such program in any directory of PATH; install it, or name it by its full path (in the working directory {}): No such file or directory (os error 2)", directory.path().display())),
+        ("pilothouse-no-such-program".to_owned(), None, format!("no such program in any directory of PATH ({searched}); install it, or name it by its full path: No such file or directory (os error 2)")),
+        ("pilothouse-no-such-program".to_owned(), Some(directory.path().to_owned()), format!("no such program in any directory of PATH ({searched}); install it, or name it by its full path (in the working directory {}): No such file or directory (os error 2)", directory.path().display())),
         (path("absent"), None, "no such file; install it, or correct the path: No such file or directory (os error 2)".to_owned()),
         (path("orphan"), None, "the file exists, but what should run it does not; install the interpreter that its first line names: No such file or directory (os error 2)".to_owned()),
         (path("plain"), None, "it may not be run; make it executable for this user, and its directories readable: Permission denied (os error 13)".to_owned()),
@@ -237,4 +238,48 @@ async fn a_server_that_closes_its_output_first_may_finish_within_the_grace() {
     let (link, _noticed) = open(&shell(&finish)).await;
     link.close(Duration::from_secs(30)).await;
     assert!(file.exists());
+}
+
+/// What a connector noted, in order.
+#[derive(Default)]
+struct Notebook(std::sync::Mutex<Vec<(&'static str, u32)>>);
+
+impl Notebook {
+    fn lines(&self) -> Vec<(&'static str, u32)> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl pilothouse_adapters::server::ProcessNotes for Notebook {
+    fn started(
+        &self,
+        process: pilothouse_messages::process::ProcessMark,
+    ) -> pilothouse_adapters::BoxFuture<'_, ()> {
+        assert!(pilothouse_adapters::process::runs(&process));
+        self.0.lock().unwrap().push(("started", process.pid));
+        Box::pin(std::future::ready(()))
+    }
+
+    fn ended(&self, process: &pilothouse_messages::process::ProcessMark) {
+        self.0.lock().unwrap().push(("ended", process.pid));
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_process_is_noted_before_it_is_greeted_and_until_it_is_gone() {
+    let (connector, notebook) = (prepared("plain", ""), std::sync::Arc::new(Notebook::default()));
+    connector.note_processes(notebook.clone());
+    let (link, _noticed) = open(&connector).await;
+    let polite = pid(&*link).await;
+    assert_eq!(notebook.lines(), [("started", polite)]);
+    link.close(Duration::from_secs(3)).await;
+    becomes("the note is removed", || notebook.lines() == [("started", polite), ("ended", polite)]).await;
+    assert!(is_gone(polite));
+
+    let (link, _noticed) = open(&connector).await;
+    let dropped = pid(&*link).await;
+    drop(link);
+    let lines = [("started", polite), ("ended", polite), ("started", dropped), ("ended", dropped)];
+    becomes("the note is removed", || notebook.lines() == lines).await;
 }

@@ -18,6 +18,16 @@ pub(super) fn delay(seed: u64, generation: Generation, failures: u32, limits: &L
     Duration::from_millis(u64::try_from(picked).unwrap_or(cap)).max(SHORTEST)
 }
 
+/// The pause before a parked server is tried once: three to five quarters of the bound, so that many servers that were
+/// parked together are not tried together.
+pub(super) fn half_open(seed: u64, generation: Generation, limits: &Limits) -> Duration {
+    let quarter = limits.half_open / 4;
+    // The upper half of the bits: a share that a `Duration` can be multiplied by.
+    let share = u32::try_from(mix(seed, generation) >> 32).unwrap_or(u32::MAX);
+    let spread = quarter.saturating_mul(2).mul_f64(f64::from(share) / f64::from(u32::MAX));
+    quarter.saturating_mul(3).saturating_add(spread).max(SHORTEST)
+}
+
 /// The longest delay after this many failures in a row, in milliseconds.
 pub(super) fn cap_ms(failures: u32, limits: &Limits) -> u64 {
     let ms = |wait: Duration| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pilothouse_messages::connection::{
     Again, ConnectionCommand, ConnectionDirective, ConnectionEvent, ConnectionPhase, ConnectionRejection,
-    EndReason, Generation,
+    EndReason, Failure, Generation, Reach,
 };
 use pilothouse_messages::limits::Limits;
 use pilothouse_messages::server::ServerState;
@@ -14,9 +14,13 @@ use proptest::prelude::*;
 use super::{ConnectionLife, Outcome, State, backoff};
 use crate::{Decider, Decision};
 
-use ConnectionCommand::{Disable, Enable, Restart, Tick};
+use ConnectionCommand::{Demand, Disable, Enable, Restart, Tick};
+
+mod rest;
 
 const SEED: u64 = 7;
+/// Longer than any other wait of these tests.
+const IDLE_STOP: Duration = Duration::from_secs(60);
 
 /// Two failures in a row are forgiven, the third parks; delays of 100 ms to 1 s.
 fn limits() -> Arc<Limits> {
@@ -47,6 +51,18 @@ fn closed(generation: u64) -> ConnectionCommand {
     ended(generation, EndReason::Closed)
 }
 
+fn unused(generation: u64) -> ConnectionCommand {
+    ConnectionCommand::Unused { generation: Generation(generation) }
+}
+
+fn used(generation: u64, at: u64) -> ConnectionCommand {
+    ConnectionCommand::Used { generation: Generation(generation), at: Timestamp(at) }
+}
+
+fn edit(idle_stop: Option<Duration>, reach: Reach) -> ConnectionCommand {
+    ConnectionCommand::Edit { idle_stop, reach }
+}
+
 fn perform(life: &mut ConnectionLife, now: u64, command: &ConnectionCommand) {
     let decision = life.decide(Timestamp(now), command).unwrap();
     decision.events.iter().for_each(|event| life.apply(event));
@@ -54,7 +70,7 @@ fn perform(life: &mut ConnectionLife, now: u64, command: &ConnectionCommand) {
 
 /// The life after these commands, each at its time.
 fn life_after(history: &[(u64, ConnectionCommand)]) -> ConnectionLife {
-    let mut life = ConnectionLife::new(SEED, limits());
+    let mut life = ConnectionLife::new(SEED, limits(), Some(IDLE_STOP));
     history.iter().for_each(|(now, command)| perform(&mut life, *now, command));
     life
 }
@@ -71,7 +87,7 @@ fn started(generation: u64, at: u64) -> Result<Outcome, ConnectionRejection> {
 fn stopping(generation: u64, again: Again, at: u64) -> Result<Outcome, ConnectionRejection> {
     let generation = Generation(generation);
     Ok(Decision {
-        directives: vec![ConnectionDirective::Stop { generation }],
+        directives: vec![ConnectionDirective::Stop { generation, again }],
         ..happened(ConnectionEvent::Ending { again, at: Timestamp(at) })
     })
 }
@@ -87,7 +103,7 @@ fn backed_off(reason: &str, generation: u64, failures: u32, at: u64) -> Outcome 
 }
 
 fn parked(reason: &str, at: u64) -> Outcome {
-    happened(ConnectionEvent::Parked { reason: reason.to_owned(), at: Timestamp(at) })
+    happened(ConnectionEvent::Parked { reason: reason.to_owned(), until: None, at: Timestamp(at) })
 }
 
 /// Histories that end in each state; the connection there is number 1.
@@ -98,6 +114,9 @@ struct Histories {
     restarting: Vec<(u64, ConnectionCommand)>,
     backoff: Vec<(u64, ConnectionCommand)>,
     parked: Vec<(u64, ConnectionCommand)>,
+    /// Ending for want of use.
+    retiring: Vec<(u64, ConnectionCommand)>,
+    resting: Vec<(u64, ConnectionCommand)>,
 }
 
 fn histories() -> Histories {
@@ -109,6 +128,8 @@ fn histories() -> Histories {
         restarting: [ready.clone(), vec![(20, Restart)]].concat(),
         backoff: then(broke(1)),
         parked: then(missing(1)),
+        retiring: [ready.clone(), vec![(20, unused(1))]].concat(),
+        resting: [ready.clone(), vec![(20, unused(1)), (21, closed(1))]].concat(),
         connecting,
         ready,
     }
@@ -139,6 +160,8 @@ fn a_server_is_switched_on_and_off_in_every_state() {
         (&h.restarting, Enable, nothing()),
         (&h.backoff, Enable, started(2, 30)),
         (&h.parked, Enable, started(2, 30)),
+        (&h.retiring, Enable, ending(Again::Yes)),
+        (&h.resting, Enable, started(2, 30)),
         (&vec![], Disable, nothing()),
         (&h.connecting, Disable, stopping(1, Again::No, 30)),
         (&h.ready, Disable, stopping(1, Again::No, 30)),
@@ -146,6 +169,8 @@ fn a_server_is_switched_on_and_off_in_every_state() {
         (&h.restarting, Disable, ending(Again::No)),
         (&h.backoff, Disable, stopped()),
         (&h.parked, Disable, stopped()),
+        (&h.retiring, Disable, ending(Again::No)),
+        (&h.resting, Disable, stopped()),
         (&vec![], Restart, Err(ConnectionRejection::Disabled)),
         (&h.connecting, Restart, stopping(1, Again::Yes, 30)),
         (&h.ready, Restart, stopping(1, Again::Yes, 30)),
@@ -153,6 +178,17 @@ fn a_server_is_switched_on_and_off_in_every_state() {
         (&h.restarting, Restart, nothing()),
         (&h.backoff, Restart, started(2, 30)),
         (&h.parked, Restart, started(2, 30)),
+        (&h.retiring, Restart, ending(Again::Yes)),
+        (&h.resting, Restart, started(2, 30)),
+        (&vec![], Demand, nothing()),
+        (&h.connecting, Demand, nothing()),
+        (&h.ready, Demand, nothing()),
+        (&h.stopping, Demand, nothing()),
+        (&h.restarting, Demand, nothing()),
+        (&h.backoff, Demand, nothing()),
+        (&h.parked, Demand, nothing()),
+        (&h.retiring, Demand, ending(Again::Yes)),
+        (&h.resting, Demand, started(2, 30)),
     ] {
         check(history, 30, command, expected);
     }
@@ -187,6 +223,14 @@ fn a_connection_reports_in_every_state() {
         (&h.stopping, closed(2), stale()),
         (&h.restarting, closed(1), started(2, 30)),
         (&h.restarting, missing(1), started(2, 30)),
+        (&h.retiring, closed(1), Ok(happened(ConnectionEvent::Rested { at: Timestamp(30) }))),
+        (&h.retiring, connected(1), nothing()),
+        (&h.resting, closed(1), stale()),
+        (&h.ready, unused(1), stopping(1, Again::OnDemand, 30)),
+        (&h.ready, unused(2), stale()),
+        (&h.retiring, unused(1), stale()),
+        (&h.ready, used(1, 25), Ok(happened(ConnectionEvent::Used { at: Timestamp(25) }))),
+        (&h.stopping, used(1, 25), stale()),
         (&h.backoff, broke(1), stale()),
         (&h.parked, broke(1), stale()),
     ] {
@@ -222,8 +266,10 @@ fn flap(times: u64, held: u64) -> ConnectionLife {
         perform(&mut life, now, &connected(generation));
         now += held;
         perform(&mut life, now, &broke(generation));
-        now = life.next_deadline().map_or(now, |until| until.0);
-        perform(&mut life, now, &Tick);
+        if life.phase().state == ServerState::Backoff {
+            now = life.next_deadline().map_or(now, |until| until.0);
+            perform(&mut life, now, &Tick);
+        }
     }
     life
 }
@@ -232,7 +278,7 @@ fn flap(times: u64, held: u64) -> ConnectionLife {
 fn a_server_that_connects_and_dies_at_once_runs_out_of_its_budget() {
     let phase = flap(3, 999).phase();
     assert_eq!((phase.state, phase.attempt), (ServerState::Failed, 3));
-    let words = "failed 3 times in a row, so it waits for a restart: broken pipe";
+    let words = "failed 3 times in a row, so it is only tried now and then: broken pipe";
     assert_eq!(phase.reason.as_deref(), Some(words));
 }
 
@@ -283,7 +329,18 @@ fn readers_see_what_the_server_is_doing() {
     ] {
         let life = life_after(history);
         let (since, reason) = (Timestamp(since), reason.map(str::to_owned));
-        let expected = ConnectionPhase { state, since, reason, attempt, retry_at, restarts: 0 };
+        let failed = matches!(state, ServerState::Backoff | ServerState::Failed);
+        let last_failure = failed.then(|| Failure { reason: reason.clone().unwrap_or_default(), at: since });
+        let expected = ConnectionPhase {
+            state,
+            since,
+            reason,
+            attempt,
+            retry_at,
+            restarts: 0,
+            last_failure,
+            on_demand: false,
+        };
         assert_eq!(life.phase(), expected);
         assert_eq!(matches!(life.state, State::Ending(_)), stops, "{history:?}");
         assert_eq!(life.generation(), Generation(u64::from(!history.is_empty())));
@@ -327,9 +384,9 @@ proptest! {
 
     #[test]
     fn there_are_never_two_connections_and_every_back_off_ends(
-        script in prop::collection::vec((0..300u64, 0..10u8, 0..4u64), 0..120),
+        script in prop::collection::vec((0..300u64, 0..13u8, 0..4u64), 0..120),
     ) {
-        let mut life = ConnectionLife::new(SEED, limits());
+        let mut life = ConnectionLife::new(SEED, limits(), Some(IDLE_STOP));
         let (mut log, mut running, mut now) = (Vec::new(), None, Timestamp(0));
         for (wait, kind, back) in script {
             now = now.after(Duration::from_millis(wait));
@@ -342,6 +399,9 @@ proptest! {
                 5 | 6 => broke(generation),
                 7 => closed(generation),
                 8 => missing(generation),
+                9 => unused(generation),
+                10 => Demand,
+                11 => edit(Some(IDLE_STOP), Reach::Other),
                 _ => Tick,
             };
             let Ok(decision) = life.decide(now, &command) else { continue };
@@ -353,7 +413,8 @@ proptest! {
                     ConnectionDirective::Start { generation } => {
                         prop_assert_eq!(running.replace(generation), None);
                     }
-                    ConnectionDirective::Stop { generation } => {
+                    ConnectionDirective::Stop { generation, .. }
+                    | ConnectionDirective::LookForUse { generation } => {
                         prop_assert_eq!(running, Some(generation));
                     }
                 }
@@ -362,16 +423,18 @@ proptest! {
             log.extend(decision.events);
 
             let phase = life.phase();
-            prop_assert_eq!(phase.state == ServerState::Backoff, life.next_deadline().is_some());
-            prop_assert_eq!(phase.retry_at, life.next_deadline());
+            let ready = phase.state == ServerState::Ready;
+            prop_assert!(phase.state != ServerState::Backoff || phase.retry_at.is_some());
+            prop_assert_eq!(phase.retry_at.filter(|_| !ready), life.next_deadline().filter(|_| !ready));
             let serves = matches!(phase.state, ServerState::Connecting | ServerState::Ready);
             prop_assert_eq!(running.is_some(), serves || matches!(life.state, State::Ending(_)));
-            if let Some(until) = life.next_deadline() {
-                prop_assert!(until > now);
+            if let Some(until) = life.next_deadline().filter(|_| !ready) {
+                // Nobody's wish is no tick: it leaves a pause that is over as it is.
+                prop_assert!(until > now || command == Demand);
                 prop_assert!(!life.decide(until, &Tick).unwrap().directives.is_empty());
             }
         }
-        let mut replayed = ConnectionLife::new(SEED, limits());
+        let mut replayed = ConnectionLife::new(SEED, limits(), Some(IDLE_STOP));
         log.iter().for_each(|event| replayed.apply(event));
         prop_assert_eq!(replayed, life);
     }

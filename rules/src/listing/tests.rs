@@ -120,7 +120,7 @@ fn read(limits: Limits, pages: Vec<Page<'_>>) -> Result<(PageStep, ListedTools),
 fn check(limits: Limits, pages: Vec<Page<'_>>, expected: Result<(PageStep, &[&str]), PagingError>) {
     let good = |tools: &[&str]| ListedTools {
         tools: tools.iter().map(|name| plain(name)).collect(),
-        dropped: Vec::new(),
+        ..ListedTools::default()
     };
     let expected = expected.map(|(step, tools)| (step, good(tools)));
     assert_eq!(read(limits, pages), expected);
@@ -192,6 +192,7 @@ fn of_two_tools_with_one_name_the_first_good_one_stays() {
             dropped(Some("b"), "its input schema is not an object"),
             dropped(Some("a"), "an earlier tool of the listing has the same name"),
         ],
+        ..ListedTools::default()
     };
     assert_eq!(listed, expected);
 }

@@ -245,6 +245,17 @@ impl Server {
         self.with(|definition| definition.call_timeout = Some(within))
     }
 
+    /// Its own silence before it is asked whether it still answers.
+    pub fn probe_interval(self, silence: Duration) -> Self {
+        self.with(|definition| definition.probe_interval = Some(silence))
+    }
+
+    /// Stops it after this long without a call or a refresh; the next one starts it, and waits for it within its own
+    /// deadline. Its tools stay as they are meanwhile.
+    pub fn idle_stop(self, idle: Duration) -> Self {
+        self.with(|definition| definition.idle_stop = Some(idle))
+    }
+
     /// The definition with its connector, if it is one.
     pub(crate) fn checked(
         self,
@@ -264,6 +275,8 @@ impl Server {
         let clamped = |wait: Duration| wait.min(WAIT_MAX);
         definition.connect_timeout = definition.connect_timeout.map(clamped);
         definition.call_timeout = definition.call_timeout.map(clamped);
+        definition.probe_interval = definition.probe_interval.map(clamped);
+        definition.idle_stop = definition.idle_stop.map(clamped);
         let connector: Arc<dyn Connector> = match self.reach {
             #[cfg(feature = "mcp")]
             Reach::Stdio => Arc::new(

@@ -1,11 +1,14 @@
 //! One server, as its supervisor sees it: the life that decides, and the connection that runs.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pilothouse_actors::connection::ConnectionMsg;
+use pilothouse_actors::servers::Power;
 use pilothouse_actors::slot::Letter;
 use pilothouse_actors::tasks::{TaskSet, caught_now};
-use pilothouse_actors::wiring::ServerPlace;
+use pilothouse_actors::traffic::Use;
+use pilothouse_actors::wiring::{Ready, ServerPlace};
 use pilothouse_messages::connection::{
     ConnectionCommand, ConnectionDirective, ConnectionRejection, EndReason, Generation,
 };
@@ -27,6 +30,8 @@ pub(super) struct Server {
     pub(super) child: Child,
     /// The tasks of the connection before.
     pub(super) old: TaskSet,
+    /// The connection before, or the one that runs: the next one waits until its process is gone.
+    pub(super) last: Option<Arc<Ready>>,
     /// What the timer is set for.
     pub(super) armed: Option<Timestamp>,
 }
@@ -54,7 +59,12 @@ impl Server {
     /// A server that does not run. What a supervisor that failed has left behind is ended first.
     pub(super) fn new(place: &Arc<ServerPlace>, seed: u64, limits: &Arc<Limits>) -> Self {
         let mut server = Self {
-            life: ConnectionLife::new(seed_of(seed, &place.definition.id), limits.clone()),
+            life: ConnectionLife::new(
+                seed_of(seed, &place.definition.id),
+                limits.clone(),
+                place.definition.idle_stop,
+            ),
+            last: None,
             place: place.clone(),
             child: Child::None,
             old: TaskSet::new(),
@@ -63,6 +73,18 @@ impl Server {
         server.clear(None);
         server.publish_phase();
         server
+    }
+
+    /// Whether somebody uses the connection, as its life is told; if nobody does, nobody can begin to.
+    pub(super) fn use_of(&self, generation: Generation, now: Timestamp) -> ConnectionCommand {
+        let idle = self.place.definition.idle_stop.unwrap_or(Duration::MAX);
+        let ready = self.place.ready.borrow();
+        let current = ready.as_ref().filter(|ready| ready.generation == generation);
+        match current.map(|ready| ready.traffic.close_if_unused(idle)) {
+            Some(Use::Ago(ago)) => ConnectionCommand::Used { generation, at: now.before(ago) },
+            // One that has gone has no users, and its end is on its way.
+            Some(Use::None) | None => ConnectionCommand::Unused { generation },
+        }
     }
 
     pub(super) fn decide(
@@ -100,6 +122,7 @@ impl Server {
         self.old = self.place.slot.vacate(failure);
         // Usually done by the connection's actor; a failed one's state may not be dropped yet.
         if let Some(ready) = self.place.ready.send_replace(None) {
+            self.last = Some(ready.clone());
             ready.ended.cancel();
             if caught_now(|| ready.connection.kill()).is_err() {
                 tracing::error!(server = %self.place.definition.id, "killing a connection panicked");
@@ -112,6 +135,14 @@ impl Server {
         let deadline = self.life.next_deadline().filter(|deadline| self.armed != Some(*deadline))?;
         self.armed = Some(deadline);
         Some(deadline)
+    }
+}
+
+/// What a switch tells a server's life.
+pub(super) fn power(to: Power) -> ConnectionCommand {
+    match to {
+        Power::On => ConnectionCommand::Enable,
+        Power::Off => ConnectionCommand::Disable,
     }
 }
 

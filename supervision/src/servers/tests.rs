@@ -16,6 +16,8 @@ use tokio::time::{Instant, sleep};
 use super::toy::{Answers, House, Plan, Toy, server_id};
 use super::*;
 
+mod life;
+
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
@@ -165,22 +167,6 @@ async fn a_refresh_says_why_it_failed_and_the_last_known_good_listing_stays() {
         Err("the server did not list its tools within 30000 ms".to_owned())
     );
     assert_eq!(house.refresh("nobody").await, Err("there is no server \"nobody\"".to_owned()));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_storm_of_notices_costs_a_few_listings() {
-    let toy = Toy::new();
-    let house = House::open(&[("toy", &toy)]).await;
-    house.until_confirmed("toy").await;
-    for _ in 0..1_000 {
-        toy.notify();
-        sleep(ms(1)).await;
-    }
-    toy.offer("adds more");
-    toy.notify();
-    let revision = || house.listing("toy").and_then(|view| view.listing).map(|listing| listing.revision);
-    house.until_true("the last change is seen", || revision() == Some(Revision(2))).await;
-    assert!(toy.counts()[1] <= 4, "{:?}", toy.counts());
 }
 
 #[tokio::test(start_paused = true)]

@@ -57,6 +57,9 @@ struct Inner {
     list: watch::Sender<Answers>,
     call: watch::Sender<Answers>,
     close: watch::Sender<Answers>,
+    probe: watch::Sender<Answers>,
+    probes: AtomicUsize,
+    ttl: Mutex<Option<Duration>>,
     tools: Mutex<Vec<Value>>,
     notices: Mutex<Option<Notices>>,
     current: Mutex<CancellationToken>,
@@ -76,6 +79,9 @@ impl Toy {
             list: answers(),
             call: answers(),
             close: answers(),
+            probe: answers(),
+            probes: AtomicUsize::new(0),
+            ttl: Mutex::default(),
             tools: Mutex::new(vec![tool("adds")]),
             notices: Mutex::default(),
             current: Mutex::default(),
@@ -105,6 +111,21 @@ impl Toy {
     pub(super) fn close(self, answers: Answers) -> Self {
         self.0.close.send_replace(answers);
         self
+    }
+
+    pub(super) fn probe(self, answers: Answers) -> Self {
+        self.0.probe.send_replace(answers);
+        self
+    }
+
+    /// How often it was asked whether it lives.
+    pub(super) fn probes(&self) -> usize {
+        self.0.probes.load(Ordering::SeqCst)
+    }
+
+    /// Says from now on that its list stays fresh for this long.
+    pub(super) fn fresh_for(&self, ttl: Duration) {
+        *lock(&self.0.ttl) = Some(ttl);
     }
 
     /// Offers one tool with this description.
@@ -193,12 +214,20 @@ impl Connection for ToyConnection {
             self.toy.0.listings.fetch_add(1, Ordering::SeqCst);
             let answer = self.unless_ended(answer(self.toy.0.list.subscribe())).await?;
             answer.map_err(|message| RequestError::Server { code: -32603, message })?;
-            Ok(Page { tools: lock(&self.toy.0.tools).clone(), ..Page::default() })
+            Ok(Page {
+                tools: lock(&self.toy.0.tools).clone(),
+                ttl: *lock(&self.toy.0.ttl),
+                ..Page::default()
+            })
         })
     }
 
     fn probe(&self) -> BoxFuture<'_, Result<(), RequestError>> {
-        Box::pin(self.unless_ended(std::future::ready(())))
+        Box::pin(async {
+            self.toy.0.probes.fetch_add(1, Ordering::SeqCst);
+            let answer = self.unless_ended(answer(self.toy.0.probe.subscribe())).await?;
+            answer.map_err(|message| RequestError::Server { code: -32601, message })
+        })
     }
 
     fn call(&self, request: CallRequest) -> BoxFuture<'_, Result<CallAnswer, RequestError>> {
@@ -244,6 +273,8 @@ pub(super) struct Plan {
     pub(super) name: Option<&'static str>,
     /// Part of all servers' definitions.
     pub(super) label: &'static str,
+    /// When all servers are stopped for want of use.
+    pub(super) idle_stop: Option<Duration>,
 }
 
 /// A catalog, a registry and servers.
@@ -259,11 +290,12 @@ impl House {
     }
 
     pub(super) async fn of(plan: Plan, servers: &[(&str, &Toy)]) -> Self {
-        let Plan { store, limits, functions, name, label } = plan;
+        let Plan { store, limits, functions, name, label, idle_stop } = plan;
         let server = |(id, toy): &(&str, &Toy)| {
             let transport = Transport::InMemory { label: label.to_owned() };
             let mut definition = ServerDefinition::new(server_id(id), transport);
             definition.name = name.unwrap_or(id).to_owned();
+            definition.idle_stop = idle_stop;
             let connector: Arc<dyn Connector> = Arc::new(Toy::clone(toy));
             (definition, connector)
         };

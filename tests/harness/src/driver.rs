@@ -229,6 +229,7 @@ async fn answer(stage: &mut Stage, line: usize, verb: Verb) -> Result<Option<Fie
     match verb {
         Verb::Server(fields) => stage.define(*fields).await,
         Verb::ServerRestart(fields) => stage.restart_server(fields).await,
+        Verb::ServerRemove(fields) => stage.remove_server(fields).await,
         Verb::ServerEnable(fields) => stage.enable_server(fields).await,
         Verb::Refresh(fields) => stage.refresh(fields).await,
         Verb::Topic(fields) => stage.open_topic(*fields).await,

@@ -3,7 +3,7 @@ use pilothouse_adapters::store::{Batch, Keyspace, Pair, Store};
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::error::StoreError;
 use pilothouse_messages::id::{Revision, ServerId};
-use pilothouse_messages::listing::{CatalogEvent, Listing, ListingState};
+use pilothouse_messages::listing::{CacheScope, CatalogEvent, Listing, ListingState};
 use pilothouse_messages::record::Format;
 use pilothouse_messages::time::Timestamp;
 use pilothouse_rules::catalog::Catalog;
@@ -30,7 +30,12 @@ async fn append(store: &MemoryStore, batches: Vec<Batch>) {
 }
 
 async fn list(store: &MemoryStore, journal: &mut CatalogJournal, server: &str, at: u64) {
-    let listed = CatalogEvent::Listed { server: id(server), listing: listing(at) };
+    let listed = CatalogEvent::Listed {
+        server: id(server),
+        listing: listing(at),
+        cache: CacheScope::Public,
+        expires: None,
+    };
     append(store, journal.stage(&[listed], &Catalog::new()).unwrap()).await;
 }
 

@@ -110,7 +110,10 @@ impl Session {
             secret: if head.is("initialize") { HeaderMap::new() } else { known.id_header() },
             body: Some(line.into()),
         };
-        if let Some(version) = head.version() {
+        if head.is("initialize") {
+            // Whatever was asked before, this begins another generation.
+            *self.known() = Known::default();
+        } else if let Some(version) = head.version() {
             self.known().version = Some(version.to_owned());
         }
         self.reach.send(order).await

@@ -230,7 +230,7 @@ pub(super) fn server(view: &ServerView) -> Fields {
     fields(json!({
         "server": view.server, "state": view.state, "reason": view.reason,
         "attempt": (view.attempt > 0).then_some(view.attempt),
-        "retry_in_ms": retry_in.map(milliseconds),
+        "retry_in_ms": retry_in.map(milliseconds), "last_failure": view.last_failure,
     }))
 }
 

@@ -193,6 +193,9 @@ fn server(fields: ServerFields) -> Server {
     if let Some(within) = fields.call_timeout_ms {
         server = server.call_timeout(Duration::from_millis(within));
     }
+    if let Some(idle) = fields.idle_stop_ms {
+        server = server.idle_stop(Duration::from_millis(idle));
+    }
     if fields.trust_annotations {
         server = server.trust_annotations();
     }

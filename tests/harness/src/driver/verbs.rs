@@ -169,6 +169,11 @@ impl Stage {
         Ok(show::fields(json!({"server": fields.id})))
     }
 
+    pub(super) async fn remove_server(&mut self, fields: RestartFields) -> Answered {
+        self.runtime().await?.remove_server(&fields.id).await?;
+        Ok(show::fields(json!({"server": fields.id})))
+    }
+
     pub(super) async fn enable_server(&mut self, fields: EnableFields) -> Answered {
         let server = self.runtime().await?.server(&fields.id)?;
         if fields.enabled {

@@ -27,6 +27,8 @@ pub struct ServerFields {
     pub connect_timeout_ms: Option<u64>,
     /// Its call deadline.
     pub call_timeout_ms: Option<u64>,
+    /// Stopped after this long without use, and started by the next one.
+    pub idle_stop_ms: Option<u64>,
     /// Raw names of tools that always ask.
     #[serde(default)]
     pub force_prompt: Vec<String>,
@@ -72,7 +74,7 @@ fn secrets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String
     Ok(plain.into_iter().map(|(name, value)| (name, Secret::new(value))).collect())
 }
 
-/// `server_restart`.
+/// `server_restart`, `server_remove`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RestartFields {

@@ -18,7 +18,7 @@ fn every_verb_is_read_with_all_its_fields() {
     let stdio = json!({"stdio": {"command": "npx", "args": ["-y"], "env": {"KEY": "secret"}}});
     let peer = json!({"peer": {"tools": [{"name": "add", "echo": true}], "page_size": 2, "faults": [{"exit_after": 3}]}});
     let server = json!({"id": "files", "name": "Files", "transport": stdio, "connect_timeout_ms": 1,
-        "call_timeout_ms": 2, "force_prompt": ["write"], "disabled": ["drop"], "trust_annotations": true,
+        "call_timeout_ms": 2, "idle_stop_ms": 3, "force_prompt": ["write"], "disabled": ["drop"], "trust_annotations": true,
         "effects": {"read": "reads", "fetch": "open_world"}, "tenant": "acme"});
     let script = json!([{"text": "hi", "calls": [{"tool": {"server": "files", "tool": "read"}, "arguments": {}}],
         "finish": "stop", "delay_ms": 1, "chunk_ms": 2}, {"error": {"status": 500, "message": "no"}}, {"hang": true}]);
@@ -54,6 +54,7 @@ fn every_verb_is_read_with_all_its_fields() {
         json!({"grants": {}}),
         json!({"revoke": {"grant": "last", "by": "ann"}}),
         json!({"configure": {"topic": "t", "mode": "bypassPermissions", "headless": "deny"}}),
+        json!({"server_remove": {"id": "files"}}),
     ];
     let verbs: Vec<Verb> = rows.iter().map(read).collect();
     let secrets = format!("{:?}", verbs.first());
@@ -144,7 +145,6 @@ fn a_wrong_line_is_refused_with_its_number_field_and_reason() {
         (json!({"expect_absent": {"event": {}}}), Some("expect_absent"), "missing field `for_ms`"),
         // What the language knows and this version does not do.
         (json!({"audit": {}}), Some("audit"), later),
-        (json!({"server_remove": {"id": "s"}}), Some("server_remove"), later),
         (
             json!({"send": {"topic": "t", "text": "a", "level": "now"}}),
             Some("send.level"),
@@ -159,11 +159,6 @@ fn a_wrong_line_is_refused_with_its_number_field_and_reason() {
         ),
         (server(json!({"http": {"url": "http://localhost"}})), Some("server.transport.http"), later),
         (server(json!({"sse": {"url": "http://localhost"}})), Some("server.transport.sse"), later),
-        (
-            json!({"server": {"id": "s", "transport": {}, "idle_stop_ms": 1}}),
-            Some("server.idle_stop_ms"),
-            later,
-        ),
         (decide(json!({"scope": "forever"})), Some("decide.scope"), "unknown variant `forever`"),
         (decide(json!({"of": "tenant"})), Some("decide.of"), "unknown variant `tenant`"),
         (json!({"crash": {"at": "call.intent"}}), Some("crash.at"), later),

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 /// Verbs that are refused whole.
-const VERBS: [&str; 4] = ["server_remove", "continue", "audit", "metrics"];
+const VERBS: [&str; 3] = ["continue", "audit", "metrics"];
 
 /// What is refused of a field.
 enum Part {
@@ -20,10 +20,9 @@ const STEERING: Part = Values(&["inject"], "write \"chain\"");
 const LEAVE: Part = Field("leave it out");
 
 /// Verb, path of a field as a JSON pointer, what of it is refused.
-const FIELDS: [(&str, &str, Part); 10] = [
+const FIELDS: [(&str, &str, Part); 9] = [
     ("server", "/transport/http", Field("use `stdio` or `peer`")),
     ("server", "/transport/sse", Field("use `stdio` or `peer`")),
-    ("server", "/idle_stop_ms", LEAVE),
     ("topic", "/model/provider", Field("use `script`")),
     ("topic", "/config/steering", STEERING),
     ("topic", "/config/context_window", LEAVE),

@@ -17,6 +17,8 @@ pub enum Verb {
     Server(Box<ServerFields>),
     /// Ends a server's connection and starts a new one.
     ServerRestart(RestartFields),
+    /// Forgets a server.
+    ServerRemove(RestartFields),
     /// Switches a server on or off.
     ServerEnable(EnableFields),
     /// Lists a server's tools again.
@@ -64,10 +66,11 @@ pub enum Verb {
 }
 
 /// The verbs, as an unknown one is told.
-const NAMES: [&str; 24] = [
+const NAMES: [&str; 25] = [
     "server",
     "server_restart",
     "server_enable",
+    "server_remove",
     "refresh",
     "topic",
     "send",
@@ -100,6 +103,7 @@ pub(super) fn read(name: &str, body: &Value) -> Result<Verb, FieldError> {
         "server" => fields(name, body).map(|server| Verb::Server(Box::new(server))),
         "server_restart" => fields(name, body).map(Verb::ServerRestart),
         "server_enable" => fields(name, body).map(Verb::ServerEnable),
+        "server_remove" => fields(name, body).map(Verb::ServerRemove),
         "refresh" => fields(name, body).map(Verb::Refresh),
         "topic" => fields(name, body).map(|topic| Verb::Topic(Box::new(topic))),
         "send" => fields(name, body).map(Verb::Send),
