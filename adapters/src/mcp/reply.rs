@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-
 use pilothouse_messages::call::{CallOutcome, CallResult, Content};
 use pilothouse_messages::error::RequestError;
 use pilothouse_messages::limits::WAIT_MAX;

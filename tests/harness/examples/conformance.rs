@@ -13,13 +13,19 @@ use pilothouse::id::ServerId;
 use pilothouse::listing::{ListingState, ListingView};
 use pilothouse::mcp::{Ask, AskKind, Asks, Question, Reply};
 use pilothouse::model::scripted::ScriptedModel;
+use pilothouse::oauth::{Authorise, Consent, OAuth, Redirected};
 use pilothouse::prelude::*;
+use pilothouse::secret::Secret;
 use pilothouse::topic::PermissionMode;
 use serde_json::{Map, Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Below the suite's own 30 s, at which it kills only the shell.
 const WITHIN: Duration = Duration::from_secs(20);
 const SERVER: &str = "suite";
+const REDIRECT: &str = "http://localhost:3000/callback";
+/// The suite's, of a client that is described by a document.
+const DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -56,13 +62,30 @@ fn task(scenario: &str) -> Result<Task, Failure> {
             "test_mrtr_unrelated",
             "test_mrtr_no_result_type",
         ])),
+        scenario if scenario.starts_with("auth/") => Task::CallAll,
         other => return Err(format!("the scenario \"{other}\" is not known here").into()),
+    })
+}
+
+fn context() -> Result<Value, Failure> {
+    match std::env::var("MCP_CONFORMANCE_CONTEXT") {
+        Ok(context) => Ok(serde_json::from_str(&context)?),
+        Err(_none) => Ok(Value::Null),
+    }
+}
+
+fn login() -> Result<OAuth, Failure> {
+    let login = OAuth::new(REDIRECT).client_metadata_url(DOCUMENT).authorise(Browser);
+    let context = context()?;
+    Ok(match (context["client_id"].as_str(), context["client_secret"].as_str()) {
+        (Some(id), secret) => login.registered(id, secret.map(Secret::new)),
+        (None, _) => login,
     })
 }
 
 /// The calls that the suite names beside the scenario.
 fn calls_of_the_context() -> Result<Vec<(String, Value)>, Failure> {
-    let context: Value = serde_json::from_str(&std::env::var("MCP_CONFORMANCE_CONTEXT")?)?;
+    let context = context()?;
     let calls = context["toolCalls"].as_array().ok_or("the context has no toolCalls")?;
     let call = |call: &Value| Some((call["name"].as_str()?.to_owned(), call["arguments"].clone()));
     calls.iter().map(call).collect::<Option<_>>().ok_or_else(|| "a call of the context has no name".into())
@@ -92,7 +115,7 @@ async fn run() -> Result<(), Failure> {
     let url = std::env::args().nth(1).ok_or("usage: conformance URL")?;
     let task = task(&std::env::var("MCP_CONFORMANCE_SCENARIO")?)?;
     let runtime = Runtime::builder()
-        .server(Server::http(SERVER, url))
+        .server(Server::http(SERVER, url).oauth(login()?))
         .asks(Defaults)
         .model("nobody", ScriptedModel::new(Vec::new()))
         .max_mode(PermissionMode::Bypass)
@@ -194,4 +217,32 @@ impl Asks for Defaults {
 fn defaults(schema: &Value) -> Map<String, Value> {
     let fields = schema["properties"].as_object().into_iter().flatten();
     fields.filter_map(|(name, field)| Some((name.clone(), field.get("default")?.clone()))).collect()
+}
+
+/// Consents to everything: visits the page, and reads where it sends the browser.
+struct Browser;
+
+impl Authorise for Browser {
+    fn authorise(
+        &self,
+        consent: Consent,
+    ) -> std::pin::Pin<Box<dyn Future<Output = Result<Redirected, String>> + Send + '_>> {
+        Box::pin(async move { visit(&consent.url).await.map_err(|failure| failure.to_string()) })
+    }
+}
+
+async fn visit(url: &str) -> Result<Redirected, Box<dyn std::error::Error + Send + Sync>> {
+    let rest = url.strip_prefix("http://").ok_or("the suite has no https")?;
+    let (host, path) = rest.split_once('/').ok_or("the page has no path")?;
+    let mut stream = tokio::net::TcpStream::connect(host).await?;
+    let request = format!("GET /{path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await?;
+    let answer = String::from_utf8_lossy(&answer);
+    let target = answer.lines().find_map(|line| {
+        let (name, target) = line.split_once(": ")?;
+        name.eq_ignore_ascii_case("location").then_some(target)
+    });
+    Ok(Redirected::from_url(target.ok_or("the page does not send the browser on")?)?)
 }

@@ -14,6 +14,9 @@ pub(in crate::mcp) enum Fault {
     Refused(Refusal),
     /// There was no connection, so nothing was sent.
     Unreached(String),
+    /// Nothing was sent, for want of something else; the server may well be there.
+    #[cfg(feature = "mcp-oauth")]
+    Withheld(String),
     /// It was sent, or may have been, and the answer was broken off.
     Broken(String),
     /// The credentials are missing, wrong or too weak.
@@ -57,6 +60,8 @@ impl Fault {
         match self {
             Self::Refused(_) | Self::Unreached(_) => Sign::Dead,
             Self::Broken(_) => Sign::Doubtful,
+            #[cfg(feature = "mcp-oauth")]
+            Self::Withheld(_) => Sign::Alive,
             Self::Unauthorised { .. } | Self::Status { .. } | Self::Server { .. } | Self::Malformed(_) => {
                 Sign::Alive
             }
@@ -68,6 +73,8 @@ impl Fault {
         match self {
             Self::Refused(refusal) => refusal.to_string(),
             Self::Unreached(reason) => format!("it cannot be reached: {reason}"),
+            #[cfg(feature = "mcp-oauth")]
+            Self::Withheld(reason) => reason.clone(),
             Self::Broken(reason) => format!("it broke off its answer: {reason}"),
             Self::Unauthorised { reason, .. } | Self::Malformed(reason) => reason.clone(),
             Self::Status { status, reason } => format!("it answered HTTP {status}: {reason}"),
@@ -80,6 +87,8 @@ impl Fault {
         match self {
             Self::Refused(refusal) => RequestError::Unsent { reason: refusal.to_string() },
             Self::Unreached(reason) => RequestError::Unsent { reason },
+            #[cfg(feature = "mcp-oauth")]
+            Self::Withheld(reason) => RequestError::Unsent { reason },
             Self::Broken(reason) => RequestError::Interrupted { reason },
             Self::Unauthorised { reason, challenge } => RequestError::Unauthorised { reason, challenge },
             Self::Status { status, reason } => RequestError::Http { status, reason },
@@ -93,6 +102,8 @@ impl Fault {
         match self {
             Self::Refused(refusal) => refusal.into(),
             Self::Unauthorised { reason, challenge } => ConnectError::Unauthorised { reason, challenge },
+            #[cfg(feature = "mcp-oauth")]
+            Self::Withheld(reason) => ConnectError::Handshake { reason },
             other @ (Self::Unreached(_)
             | Self::Broken(_)
             | Self::Status { .. }
