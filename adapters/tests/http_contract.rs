@@ -20,6 +20,9 @@ use tokio::time::timeout;
 
 #[path = "http_contract/faults.rs"]
 mod faults;
+#[cfg(feature = "mcp-oauth")]
+#[path = "http_contract/login.rs"]
+mod login;
 #[path = "mcp_contract/modern.rs"]
 mod modern;
 #[allow(dead_code, reason = "processes are for the other transports")]

@@ -29,7 +29,7 @@ use crate::oauth::{OAuth, TokenKey};
 mod errand;
 mod renew;
 
-/// How often one request is tried again with another token: a stored one, a refreshed one, one with more scopes.
+/// How often one request is tried again with another token: a stored one, a refreshed one, a new one.
 const ROUNDS_MAX: u32 = 3;
 /// What may come in a challenge (4 KiB).
 const CHALLENGE_BYTES_MAX: usize = 4 << 10;
@@ -72,7 +72,9 @@ struct Bearer {
 struct Held {
     grant: Option<Grant>,
     /// How the last renewal ended.
-    last: Option<Fault>,
+    last: Option<Result<Gained, Fault>>,
+    /// When a person, or whoever asks one, last said no.
+    refused_at: Option<Instant>,
 }
 
 /// A token with everything that renews it.
@@ -90,6 +92,13 @@ struct Grant {
 enum Documents {
     Taken,
     Unknown,
+}
+
+/// Where a renewed token comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gained {
+    Kept,
+    Consented,
 }
 
 /// What a server wants before it answers.
@@ -158,7 +167,7 @@ impl Login {
         order: Order,
         words: &Words,
     ) -> Result<Response, Fault> {
-        let mut rounds = 0;
+        let (mut rounds, mut gained) = (0, Gained::Kept);
         loop {
             let token = self.token().await?;
             let mut order = order.clone();
@@ -167,12 +176,13 @@ impl Login {
                 order.secret.insert(AUTHORIZATION, bearer(token)?);
             }
             let response = reach.send(order).await?;
-            let Some(challenge) = Challenge::of(&response, reach.home()).filter(|_| rounds < ROUNDS_MAX)
-            else {
+            // A person is asked once for one request.
+            let again = rounds < ROUNDS_MAX && gained == Gained::Kept;
+            let Some(challenge) = Challenge::of(&response, reach.home()).filter(|_| again) else {
                 return Ok(response);
             };
             rounds += 1;
-            self.renewed(challenge, token).await?;
+            gained = self.renewed(challenge, token).await?;
         }
     }
 
@@ -194,17 +204,17 @@ impl Login {
 
     /// Renews the token, or waits for whoever is doing so. It goes on when nobody waits for it any more: a token that
     /// was given once must not be lost.
-    async fn renewed(self: &Arc<Self>, challenge: Challenge, used: Option<Secret>) -> Result<(), Fault> {
+    async fn renewed(self: &Arc<Self>, challenge: Challenge, used: Option<Secret>) -> Result<Gained, Fault> {
         let (login, seen) = (self.clone(), self.renewals.load(Ordering::Acquire));
         let renewing = tokio::spawn(async move {
             let over = login.over.clone();
             let renewal = async {
                 let mut held = login.held.lock().await;
                 if login.renewals.load(Ordering::Acquire) != seen {
-                    return held.last.clone().map_or(Ok(()), Err);
+                    return held.last.clone().unwrap_or(Ok(Gained::Kept));
                 }
                 let ended = login.renew(&mut held, &challenge, used.as_ref()).await;
-                held.last = ended.clone().err();
+                held.last = Some(ended.clone());
                 login.renewals.fetch_add(1, Ordering::Release);
                 ended
             };

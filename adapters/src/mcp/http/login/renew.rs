@@ -12,13 +12,15 @@ use tokio::time::{Instant, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::errand::Errands;
-use super::{Bearer, Challenge, Documents, Grant, Held, Login, Wants, denied};
+use super::{Bearer, Challenge, Documents, Gained, Grant, Held, Login, Wants, denied};
 use crate::mcp::http::fault::Fault;
 use crate::mcp::http::reach::Reach;
 use crate::oauth::{Consent, TokenKey};
 
 /// How long a person may take.
 const CONSENT_WITHIN: Duration = Duration::from_secs(600);
+/// How long a refused login is not asked for again, however many calls want it.
+const NO_HOLDS: Duration = Duration::from_secs(10);
 /// How long the embedder's store may take.
 const STORE_WITHIN: Duration = Duration::from_secs(10);
 /// How long before its end a token is renewed, at most half its life.
@@ -45,15 +47,18 @@ impl Login {
         held: &mut Held,
         challenge: &Challenge,
         used: Option<&Secret>,
-    ) -> Result<(), Fault> {
+    ) -> Result<Gained, Fault> {
         if challenge.wants == Wants::Token {
             let current = self.latest();
             if current.is_some_and(|current| Some(&current.token) != used) {
-                return Ok(());
+                return Ok(Gained::Kept);
             }
             if let Some(grant) = &held.grant {
                 match grant.manager.refresh_token().await {
-                    Ok(_) => return self.take(grant, Source::Server).await,
+                    Ok(_) => {
+                        self.take(grant, Source::Server).await?;
+                        return Ok(Gained::Kept);
+                    }
                     Err(AuthError::AuthorizationRequired | AuthError::TokenRefreshRejected(_)) => {}
                     // The network's fault, or the authorization server's: the token may do again later.
                     Err(error) => {
@@ -63,13 +68,18 @@ impl Login {
             } else if let Some(grant) = self.stored(challenge).await? {
                 self.take(&grant, Source::Store).await?;
                 held.grant = Some(grant);
-                return Ok(());
+                return Ok(Gained::Kept);
             }
         }
-        let grant = self.consented(held.grant.as_ref(), challenge).await?;
+        if held.refused_at.is_some_and(|refused| refused.elapsed() < NO_HOLDS) {
+            return held.last.clone().unwrap_or_else(|| Err(denied("the login was refused a moment ago")));
+        }
+        let grant = self.consented(held.grant.as_ref(), challenge).await;
+        held.refused_at = matches!(grant, Err(Fault::Unauthorised { .. })).then(Instant::now);
+        let grant = grant?;
         self.take(&grant, Source::Server).await?;
         held.grant = Some(grant);
-        Ok(())
+        Ok(Gained::Consented)
     }
 
     /// Finds out who issues tokens for the server.
