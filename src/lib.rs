@@ -114,6 +114,14 @@ pub mod model {
     };
 }
 
+/// Logging in to servers behind HTTP.
+#[cfg(feature = "mcp-oauth")]
+pub mod oauth {
+    pub use pilothouse_adapters::oauth::{
+        Authorise, Consent, MemoryTokens, OAuth, Redirected, TokenKey, TokenStore,
+    };
+}
+
 /// What a provider is shown of a tool: schemas in its dialect, its rules, signatures.
 ///
 /// A [`Model`](model::Model) of the embedder's own turns the tools of a request into its provider's dialect with

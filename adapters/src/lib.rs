@@ -5,6 +5,7 @@
 //! | [`store::Store`] | what must survive | memory, sled (feature `sled`) |
 //! | [`server::Connector`] | MCP servers | stdio, in-memory pipes (feature `mcp`) |
 //! | [`asks::Asks`] | what servers ask of people | the embedder's |
+//! | `oauth::Authorise`, `oauth::TokenStore` | consent and tokens for HTTP servers (feature `mcp-oauth`) | the embedder's; tokens in memory |
 //! | [`model::Model`] | models | a scripted one |
 //! | [`tool::Tool`] | the embedder's functions | closures, typed closures (feature `schemars`) |
 //! | [`gate::DenyRule`], [`gate::Guard`], [`gate::Classifier`], [`gate::DecidePolicy`] | the embedder's own layers of the gate | closures |
@@ -22,6 +23,8 @@ pub mod knowledge;
 #[cfg(feature = "mcp")]
 pub mod mcp;
 pub mod model;
+#[cfg(feature = "mcp-oauth")]
+pub mod oauth;
 pub mod policy;
 pub mod process;
 pub mod server;

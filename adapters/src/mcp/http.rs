@@ -46,6 +46,8 @@ mod exchange;
 mod fault;
 mod head;
 mod intake;
+#[cfg(feature = "mcp-oauth")]
+mod login;
 mod mail;
 mod params;
 mod reach;
@@ -122,6 +124,14 @@ impl HttpConnector {
             }
         }
     }
+
+    /// Logs in where the server wants that: after a 401, or a 403 that names a scope. Tokens are sent to the server's
+    /// own origin only, and every request of a login is asked of the policy.
+    #[cfg(feature = "mcp-oauth")]
+    #[must_use]
+    pub fn logging_in(self, settings: crate::oauth::OAuth) -> Self {
+        Self(self.0.logging_in(settings))
+    }
 }
 
 impl Connector for HttpConnector {
@@ -146,6 +156,8 @@ impl Connector for HttpConnector {
 pub(in crate::mcp) struct Client {
     definition: ServerDefinition,
     place: Place,
+    #[cfg(feature = "mcp-oauth")]
+    login: Option<login::Kept>,
     /// Messages that were none, over all connections.
     pub(in crate::mcp) junk: Arc<AtomicU64>,
     /// Answers that nobody waited for any more, over all connections.
@@ -174,7 +186,22 @@ impl Client {
         home.set_fragment(None);
         let gate = Gate::new(policy, definition.id.clone());
         let place = Place { home, headers, gate, proxies: definition.proxies };
-        Ok(Self { definition: definition.clone(), place, junk: Arc::default(), late: Arc::default() })
+        Ok(Self {
+            definition: definition.clone(),
+            place,
+            #[cfg(feature = "mcp-oauth")]
+            login: None,
+            junk: Arc::default(),
+            late: Arc::default(),
+        })
+    }
+
+    /// Logs in to the server where it wants that.
+    #[cfg(feature = "mcp-oauth")]
+    pub(in crate::mcp) fn logging_in(mut self, settings: crate::oauth::OAuth) -> Self {
+        let (server, tenant) = (self.definition.id.clone(), self.definition.tenant.clone());
+        self.login = Some(login::Login::kept(settings, &self.place, server, tenant));
+        self
     }
 
     pub(in crate::mcp) async fn connect(
@@ -197,7 +224,12 @@ impl Client {
         let reach = Reach::open(self.place.clone()).await.map_err(Fault::connect_error)?;
         let ((refuse, mut refused), (to_wire, messages)) = (mpsc::channel(1), mpsc::channel(WAITING_MAX));
         let delivery = Delivery::new(life.clone(), to_wire, refuse);
-        let session = Session::new(reach, delivery, life.clone(), terms.notices.clone());
+        #[cfg_attr(not(feature = "mcp-oauth"), expect(unused_mut, reason = "only a login is set later"))]
+        let mut session = Session::new(reach, delivery, life.clone(), terms.notices.clone());
+        #[cfg(feature = "mcp-oauth")]
+        {
+            session.login = self.login.as_ref().map(login::Kept::login);
+        }
         let listening = match mode {
             Mode::Streamable => None,
             Mode::Sse => {

@@ -114,6 +114,58 @@ async fn a_request_that_fails_fails_at_once_and_alone() {
 }
 
 #[tokio::test]
+async fn a_call_waits_for_the_stream_of_questions_but_not_long() {
+    let silent: Fault = Arc::new(|seen| (seen.method == "GET").then(|| vec![Act::Hang]));
+    let site = Site::start("plain", Kind::Json, Sessions::Yes, silent).await;
+    let link = open(&site, Kind::Json).await;
+    let start = Instant::now();
+    link.list_page(None).await.expect("it is listed");
+    assert!(
+        start.elapsed() < Duration::from_millis(500),
+        "a listing waits for nothing: {:?}",
+        start.elapsed()
+    );
+    let echo = || async { call(&*link, "echo", json!({"text": "on"})).await };
+    assert_eq!(echo().await, said(CallOutcome::Succeeded, "on"));
+    assert!((700..3_000).contains(&start.elapsed().as_millis()), "{:?}", start.elapsed());
+    let start = Instant::now();
+    assert_eq!(echo().await, said(CallOutcome::Succeeded, "on"));
+    assert!(start.elapsed() < Duration::from_millis(500), "only the first waits: {:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn an_error_that_comes_with_http_400_is_what_the_greeting_goes_by() {
+    let modern = Ok("2026-07-28".to_owned());
+    let refused = |words: &str| Err(ConnectError::Handshake { reason: words.to_owned() });
+    let rows = [
+        (-32022, json!({"supported": ["2026-07-28"], "requested": "2026-07-28"}), modern),
+        (
+            -32022,
+            json!({"supported": ["2030-01-01"]}),
+            refused(
+                "it speaks MCP \"2030-01-01\", understood are 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25, 2026-07-28",
+            ),
+        ),
+        (-32021, json!({}), refused("the server answered error -32021: no")),
+    ];
+    for (code, data, expected) in rows {
+        let told = AtomicBool::new(false);
+        let body = json!({"jsonrpc": "2.0", "id": 0, "error": {"code": code, "message": "no", "data": data}});
+        let answer = response("400 Bad Request", "content-type: application/json\r\n", &body.to_string());
+        let once: Fault = Arc::new(move |_| (!told.swap(true, Ordering::Relaxed)).then(|| answer.clone()));
+        let site = Site::start("modern", Kind::Json, Sessions::No, once).await;
+        let (notices, _noticed) = mpsc::channel(1);
+        let connector = connector_at(&site.url(), Kind::Json, AllowAll);
+        let connected = timeout(Duration::from_secs(20), connector.connect(terms(notices))).await;
+        let agreed = connected.expect("in time").map(|link| link.protocol().to_owned());
+        assert_eq!(agreed, expected, "{code}");
+        // Whoever says so is modern, and is never talked down.
+        let asked: Vec<_> = site.seen().iter().map(|seen| seen.rpc().to_owned()).collect();
+        assert!(!asked.iter().any(|method| method == "initialize"), "{code}: {asked:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_server_that_wants_other_credentials_says_so_and_is_not_tried_again() {
     for (status, words) in
         [(401, "give it a token or a header that it takes"), (403, "what it was given does not allow this")]

@@ -30,6 +30,8 @@ pub(crate) type Reachable = (ServerDefinition, Arc<dyn Connector>);
 pub struct Server {
     definition: Result<ServerDefinition, (String, IdError)>,
     reach: Reach,
+    #[cfg(feature = "mcp-oauth")]
+    oauth: Option<pilothouse_adapters::oauth::OAuth>,
     /// What is wrong besides, once the id is right.
     wrong: Option<Wrong>,
 }
@@ -39,6 +41,8 @@ pub struct Server {
 enum Wrong {
     Url(EndpointError),
     Header(String),
+    #[cfg(feature = "mcp-oauth")]
+    OAuth,
 }
 
 #[derive(Clone)]
@@ -115,7 +119,13 @@ impl Server {
             Ok(id) => Ok(ServerDefinition::new(id, transport)),
             Err(error) => Err((id, error)),
         };
-        Self { definition, reach, wrong: None }
+        Self {
+            definition,
+            reach,
+            #[cfg(feature = "mcp-oauth")]
+            oauth: None,
+            wrong: None,
+        }
     }
 
     /// What was written down so far, for tests of those who write it.
@@ -188,6 +198,19 @@ impl Server {
     /// Sends this token with every request (HTTP), as `Authorization: Bearer …`.
     pub fn bearer(self, token: impl AsRef<str>) -> Self {
         self.header("authorization", format!("Bearer {}", token.as_ref()))
+    }
+
+    /// Logs in to it where it wants that (Streamable HTTP): OAuth 2.1, as MCP's "Authorization" says.
+    #[cfg(feature = "mcp-oauth")]
+    pub fn oauth(mut self, oauth: pilothouse_adapters::oauth::OAuth) -> Self {
+        let over_http =
+            |definition: &ServerDefinition| matches!(definition.transport, Transport::Http { .. });
+        if self.definition.as_ref().is_ok_and(over_http) {
+            self.oauth = Some(oauth);
+        } else {
+            self.wrong.get_or_insert(Wrong::OAuth);
+        }
+        self
     }
 
     /// Whether the proxies and certificate authorities that this process's environment names are used: by HTTP, or by
@@ -271,6 +294,11 @@ impl Server {
                 let reason = "only a server behind a URL is sent headers".to_owned();
                 return Err(StartError::Header { server, name, reason });
             }
+            #[cfg(feature = "mcp-oauth")]
+            Some(Wrong::OAuth) => {
+                let reason = "only a server behind Streamable HTTP is logged in to".to_owned();
+                return Err(StartError::Url { server, reason });
+            }
         }
         let clamped = |wait: Duration| wait.min(WAIT_MAX);
         definition.connect_timeout = definition.connect_timeout.map(clamped);
@@ -282,6 +310,8 @@ impl Server {
             Reach::Stdio => Arc::new(
                 pilothouse_adapters::mcp::StdioConnector::new(&definition, limits).asking(policy.clone()),
             ),
+            #[cfg(feature = "mcp-oauth")]
+            Reach::Http if self.oauth.is_some() => logging_in(&definition, policy, self.oauth)?,
             Reach::Http => over_http(&definition, policy)?,
             Reach::Connector(connector) => connector,
         };
@@ -304,7 +334,7 @@ fn over_http(
     definition: &ServerDefinition,
     policy: &Arc<dyn ServerPolicy>,
 ) -> Result<Arc<dyn Connector>, StartError> {
-    use pilothouse_adapters::mcp::{BadHttp, HttpConnector, SseConnector};
+    use pilothouse_adapters::mcp::{HttpConnector, SseConnector};
     let connector = match &definition.transport {
         Transport::Sse { .. } => SseConnector::new(definition, policy.clone())
             .map(|connector| Arc::new(connector) as Arc<dyn Connector>),
@@ -313,15 +343,34 @@ fn over_http(
                 .map(|connector| Arc::new(connector) as Arc<dyn Connector>)
         }
     };
-    let server = definition.id.clone();
-    connector.map_err(|bad| match bad {
+    connector.map_err(|bad| start_error(definition.id.clone(), bad))
+}
+
+#[cfg(feature = "mcp-oauth")]
+fn logging_in(
+    definition: &ServerDefinition,
+    policy: &Arc<dyn ServerPolicy>,
+    oauth: Option<pilothouse_adapters::oauth::OAuth>,
+) -> Result<Arc<dyn Connector>, StartError> {
+    let connector = pilothouse_adapters::mcp::HttpConnector::new(definition, policy.clone());
+    let connector = connector.map_err(|bad| start_error(definition.id.clone(), bad))?;
+    Ok(match oauth {
+        Some(oauth) => Arc::new(connector.logging_in(oauth)),
+        None => Arc::new(connector),
+    })
+}
+
+#[cfg(feature = "mcp-http")]
+fn start_error(server: ServerId, bad: pilothouse_adapters::mcp::BadHttp) -> StartError {
+    use pilothouse_adapters::mcp::BadHttp;
+    match bad {
         BadHttp::NoTls => StartError::Feature {
             server,
             feature: "rustls (or native-tls, or tls-no-provider), since its URL is https",
         },
         BadHttp::Header { name, reason } => StartError::Header { server, name, reason },
         other => StartError::Url { server, reason: other.to_string() },
-    })
+    }
 }
 
 #[cfg(test)]

@@ -55,7 +55,7 @@ pub(in crate::mcp) async fn failure(mut response: Response) -> Fault {
     let body = intake::start(&mut response).await;
     let said = serde_json::from_slice::<Value>(&body).ok().and_then(|body| json_rpc_error(&body));
     let shown = match &said {
-        Some((code, message)) => format!("error {code}: {message}"),
+        Some(Said { code, message, .. }) => format!("error {code}: {message}"),
         None => start_of(&body),
     };
     match (status.as_u16(), said) {
@@ -69,15 +69,25 @@ pub(in crate::mcp) async fn failure(mut response: Response) -> Fault {
             reason: format!("the server answered HTTP 403, {shown}; what it was given does not allow this"),
             challenge,
         },
-        (400..500, Some((code, message))) => Fault::Server { code, message },
+        (400..500, Some(Said { code, message, data })) => Fault::Server { code, message, data },
         (status, _) => Fault::Status { status, reason: shown },
     }
 }
 
-fn json_rpc_error(body: &Value) -> Option<(i64, String)> {
+/// A JSON-RPC error.
+struct Said {
+    code: i64,
+    message: String,
+    data: Value,
+}
+
+fn json_rpc_error(body: &Value) -> Option<Said> {
     let error = body.get("error").filter(|error| error.is_object())?;
-    let message = error.get("message").and_then(Value::as_str)?;
-    Some((error.get("code").and_then(Value::as_i64).unwrap_or_default(), message.to_owned()))
+    Some(Said {
+        code: error.get("code").and_then(Value::as_i64).unwrap_or_default(),
+        message: error.get("message").and_then(Value::as_str)?.to_owned(),
+        data: error.get("data").cloned().unwrap_or_default(),
+    })
 }
 
 fn start_of(body: &[u8]) -> String {

@@ -91,13 +91,19 @@ impl Delivery {
 
     /// Answers a request with what went wrong.
     pub(in crate::mcp) async fn fail(&self, request: &RequestId, fault: Fault) {
-        let (code, message) = match &fault {
-            Fault::Server { code, message } => (*code, message.clone()),
-            other => (-32603, other.words()),
+        let error = match fault {
+            // The protocol has words for it, and its data may be what the greeting goes by.
+            Fault::Server { code, message, data } if data.is_null() => {
+                json!({"code": code, "message": message})
+            }
+            Fault::Server { code, message, data } => json!({"code": code, "message": message, "data": data}),
+            other => {
+                let error = json!({"code": -32603, "message": other.words()});
+                self.life.fail(request.clone(), other.request_error());
+                error
+            }
         };
-        self.life.fail(request.clone(), fault.request_error());
-        let answer =
-            json!({"jsonrpc": "2.0", "id": id_of(request), "error": {"code": code, "message": message}});
+        let answer = json!({"jsonrpc": "2.0", "id": id_of(request), "error": error});
         if let Value::Object(fields) = answer {
             let message = Message { fields, size: Size::Light };
             self.pass(Parsed::Messages(VecDeque::from([message]), 0)).await;

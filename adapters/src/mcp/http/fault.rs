@@ -3,6 +3,7 @@
 use std::error::Error;
 
 use pilothouse_messages::error::{ConnectError, RequestError};
+use serde_json::Value;
 
 use crate::policy::Refusal;
 
@@ -13,14 +14,17 @@ pub(in crate::mcp) enum Fault {
     Refused(Refusal),
     /// There was no connection, so nothing was sent.
     Unreached(String),
+    /// Nothing was sent, for want of something else; the server may well be there.
+    #[cfg(feature = "mcp-oauth")]
+    Withheld(String),
     /// It was sent, or may have been, and the answer was broken off.
     Broken(String),
     /// The credentials are missing, wrong or too weak.
     Unauthorised { reason: String, challenge: Option<String> },
     /// Another status than success, without an MCP message that would say more.
     Status { status: u16, reason: String },
-    /// A JSON-RPC error, wherever it stood.
-    Server { code: i64, message: String },
+    /// A JSON-RPC error, wherever it stood; `data` is null where it has none.
+    Server { code: i64, message: String, data: Value },
     /// Something that is no answer.
     Malformed(String),
 }
@@ -56,6 +60,8 @@ impl Fault {
         match self {
             Self::Refused(_) | Self::Unreached(_) => Sign::Dead,
             Self::Broken(_) => Sign::Doubtful,
+            #[cfg(feature = "mcp-oauth")]
+            Self::Withheld(_) => Sign::Alive,
             Self::Unauthorised { .. } | Self::Status { .. } | Self::Server { .. } | Self::Malformed(_) => {
                 Sign::Alive
             }
@@ -67,10 +73,12 @@ impl Fault {
         match self {
             Self::Refused(refusal) => refusal.to_string(),
             Self::Unreached(reason) => format!("it cannot be reached: {reason}"),
+            #[cfg(feature = "mcp-oauth")]
+            Self::Withheld(reason) => reason.clone(),
             Self::Broken(reason) => format!("it broke off its answer: {reason}"),
             Self::Unauthorised { reason, .. } | Self::Malformed(reason) => reason.clone(),
             Self::Status { status, reason } => format!("it answered HTTP {status}: {reason}"),
-            Self::Server { code, message } => format!("the server answered error {code}: {message}"),
+            Self::Server { code, message, .. } => format!("the server answered error {code}: {message}"),
         }
     }
 
@@ -79,10 +87,12 @@ impl Fault {
         match self {
             Self::Refused(refusal) => RequestError::Unsent { reason: refusal.to_string() },
             Self::Unreached(reason) => RequestError::Unsent { reason },
+            #[cfg(feature = "mcp-oauth")]
+            Self::Withheld(reason) => RequestError::Unsent { reason },
             Self::Broken(reason) => RequestError::Interrupted { reason },
             Self::Unauthorised { reason, challenge } => RequestError::Unauthorised { reason, challenge },
             Self::Status { status, reason } => RequestError::Http { status, reason },
-            Self::Server { code, message } => RequestError::Server { code, message },
+            Self::Server { code, message, .. } => RequestError::Server { code, message },
             Self::Malformed(reason) => RequestError::Malformed { reason },
         }
     }
@@ -92,6 +102,8 @@ impl Fault {
         match self {
             Self::Refused(refusal) => refusal.into(),
             Self::Unauthorised { reason, challenge } => ConnectError::Unauthorised { reason, challenge },
+            #[cfg(feature = "mcp-oauth")]
+            Self::Withheld(reason) => ConnectError::Handshake { reason },
             other @ (Self::Unreached(_)
             | Self::Broken(_)
             | Self::Status { .. }

@@ -2,9 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rmcp::model::RequestId;
 use tokio::task::{AbortHandle, JoinError, JoinSet};
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
 
 use super::head::Head;
 use super::session::Session;
@@ -13,6 +16,9 @@ use crate::mcp::outbox::{Queue, Queued};
 
 /// Messages under way; a server that lets more of them wait is given up.
 const UNDER_WAY_MAX: usize = 1_024;
+/// How long after the handshake calls wait for the server's own stream: some servers show that it is open only with
+/// its first event.
+const OPEN_WITHIN: Duration = Duration::from_secs(1);
 
 /// Everything that one connection is doing. Dropping it ends it all.
 pub(in crate::mcp) struct Mail {
@@ -21,12 +27,29 @@ pub(in crate::mcp) struct Mail {
     /// Each yields the request that it has seen to.
     tasks: JoinSet<Option<RequestId>>,
     waiting: HashMap<RequestId, AbortHandle>,
+    /// Once there is a stream on which the server speaks by itself.
+    opening: Option<Opening>,
+}
+
+/// A stream that is being opened.
+#[derive(Clone)]
+struct Opening {
+    opened: CancellationToken,
+    until: Instant,
+}
+
+impl Opening {
+    /// Waits for it: a question that a server asks before then is lost with many, and the call hangs on it.
+    async fn over(self) {
+        // A stream that does not open in time keeps nobody waiting.
+        let _ = timeout_at(self.until, self.opened.cancelled()).await;
+    }
 }
 
 impl Mail {
     /// Carries what is left in `queue`.
     pub(in crate::mcp) fn new(session: Arc<Session>, queue: Queue) -> Self {
-        Self { session, queue, tasks: JoinSet::new(), waiting: HashMap::new() }
+        Self { session, queue, tasks: JoinSet::new(), waiting: HashMap::new(), opening: None }
     }
 
     /// Does something besides as long as the connection lives.
@@ -79,7 +102,11 @@ impl Mail {
         let (session, head) = (self.session.clone(), Head::of(letter.line()));
         if let Some(request) = head.request().cloned() {
             let key = request.clone();
+            let opening = self.opening.clone().filter(|_| head.is("tools/call"));
             let handle = self.tasks.spawn(async move {
+                if let Some(opening) = opening {
+                    opening.over().await;
+                }
                 exchange::request(&session, &head, &request, letter).await;
                 Some(request)
             });
@@ -88,7 +115,9 @@ impl Mail {
             // Requests wait: a server may refuse what overtakes this.
             exchange::note(&session, &head, letter).await;
             if session.speaks_by_itself() {
-                self.besides(async move { standing::listen(&session).await });
+                let opened = CancellationToken::new();
+                self.opening = Some(Opening { opened: opened.clone(), until: Instant::now() + OPEN_WITHIN });
+                self.besides(async move { standing::listen(&session, opened.drop_guard()).await });
             }
         } else if let Some(request) = head.cancelled() {
             let waiting = self.waiting.remove(request);

@@ -42,6 +42,7 @@ pub(in crate::mcp) struct Reach {
 }
 
 /// One request.
+#[derive(Clone)]
 pub(in crate::mcp) struct Order {
     /// The method.
     pub(in crate::mcp) method: Method,
@@ -115,6 +116,16 @@ impl Reach {
         Err(Fault::Malformed(format!("it redirects more than {REDIRECTS_MAX} times")))
     }
 
+    /// Sends a request with its plain headers alone, and follows nothing.
+    #[cfg(feature = "mcp-oauth")]
+    pub(in crate::mcp) async fn send_once(&self, order: &Order, url: &Url) -> Result<Response, Fault> {
+        self.ask(url).await?;
+        let mut request = Request::new(order.method.clone(), url.clone());
+        request.headers_mut().extend(order.plain.clone());
+        *request.body_mut() = order.body.clone().map(Into::into);
+        self.client.execute(request).await.map_err(|error| Fault::of(&error))
+    }
+
     /// Asks the policy where the resolver will not: once a host.
     async fn ask(&self, url: &Url) -> Result<(), Fault> {
         let host = url.host_str().unwrap_or_default();
@@ -169,7 +180,7 @@ pub(in crate::mcp) fn is_same_origin(one: &Url, other: &Url) -> bool {
 }
 
 /// Where a response sends us. The method stays: a GET would be another request than the one that was meant.
-fn next_hop(response: &Response, from: &Url) -> Result<Option<Url>, Fault> {
+pub(in crate::mcp) fn next_hop(response: &Response, from: &Url) -> Result<Option<Url>, Fault> {
     let location = response.headers().get(LOCATION).and_then(|target| target.to_str().ok());
     hop(response.status(), location, from)
 }

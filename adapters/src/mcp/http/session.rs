@@ -52,6 +52,9 @@ pub(in crate::mcp) struct Session {
     pub(in crate::mcp) budget: Budget,
     /// Which arguments headers repeat.
     pub(in crate::mcp) params: Params,
+    /// What requests are logged in with, if the server is logged in to.
+    #[cfg(feature = "mcp-oauth")]
+    pub(in crate::mcp) login: Option<Arc<super::login::Login>>,
     life: Arc<Life>,
     notices: Notices,
     known: Mutex<Known>,
@@ -75,6 +78,8 @@ impl Session {
             delivery,
             budget: Budget::default(),
             params: Params::default(),
+            #[cfg(feature = "mcp-oauth")]
+            login: None,
             life,
             notices,
             known: Mutex::default(),
@@ -116,6 +121,15 @@ impl Session {
         } else if let Some(version) = head.version() {
             self.known().version = Some(version.to_owned());
         }
+        self.send(order).await
+    }
+
+    /// Sends a request, with a token where the server is logged in to.
+    async fn send(&self, order: Order) -> Result<Response, Fault> {
+        #[cfg(feature = "mcp-oauth")]
+        if let Some(login) = &self.login {
+            return login.send(&self.reach, order, self.life.words()).await;
+        }
         self.reach.send(order).await
     }
 
@@ -127,7 +141,7 @@ impl Session {
             plain.insert(LAST_EVENT, after);
         }
         let order = Order { method: Method::GET, url: self.url(), plain, secret, body: None };
-        self.reach.send(order).await
+        self.send(order).await
     }
 
     /// Tells the server that the session is over, if there is one. What it answers changes nothing.
@@ -137,7 +151,7 @@ impl Session {
         }
         let (plain, secret) = self.standing_headers();
         let order = Order { method: Method::DELETE, url: self.url(), plain, secret, body: None };
-        if let Err(fault) = self.reach.send(order).await {
+        if let Err(fault) = self.send(order).await {
             tracing::debug!(target: "pilothouse", reason = self.life.words().reason(fault.words()), "a session was not ended");
         }
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::sleep;
+use tokio_util::sync::DropGuard;
 
 use super::answer::{self, Shape};
 use super::events::Events;
@@ -13,12 +14,16 @@ use super::session::Session;
 /// The longest pause between two attempts.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// Listens until the connection ends, or the server turns out to have no such stream.
-pub(in crate::mcp) async fn listen(session: &Session) {
+/// Listens until the connection ends, or the server turns out to have no such stream. Lets go of `opening` as soon as
+/// the server has answered for the first time.
+pub(in crate::mcp) async fn listen(session: &Session, opening: DropGuard) {
+    let mut opening = Some(opening);
     let (mut last, mut retry, mut idle) = (None::<String>, None, 0);
     let mut missed = false;
     loop {
-        match session.listen(last.as_deref()).await {
+        let answer = session.listen(last.as_deref()).await;
+        drop(opening.take());
+        match answer {
             Ok(response) if response.status().is_success() => {
                 let Ok(Shape::Events) = answer::shape(&response) else {
                     return;
