@@ -288,13 +288,15 @@ impl SessionShell {
                 return report.tell(TopicCommand::ModelFailed { at, message });
             }
         };
-        let surface = self.pin.for_step(&self.wiring, &config, at, now);
-        self.place.surface.store(Some(surface.clone()));
-        let request = ModelRequest::new(topic.state().history(), surface);
+        let (surface, late) = self.pin.for_step(&self.wiring, &self.place, &config, at, now);
+        self.place.surface.store(Some(surface.view().clone()));
+        let mut request = ModelRequest::new(topic.state().history(), surface.view().clone());
+        request.late_tools = late;
         let run = model_step::Run {
             wiring: self.wiring.clone(),
             topic: self.place.topic.clone(),
             config,
+            surface,
             model,
             at,
             report,

@@ -12,7 +12,7 @@ use pilothouse_messages::tool::SurfaceView;
 use pilothouse_messages::topic::{
     ConfigPatch, Receipt, TopicAnswer, TopicCommand, TopicRejection, TopicView,
 };
-use pilothouse_rules::registry::Scope;
+use pilothouse_rules::registry::scope_of;
 use serde_json::Value;
 
 use crate::inner::Inner;
@@ -141,7 +141,7 @@ impl Topic {
     pub async fn call(&self, tool: &str, arguments: &Value) -> Result<CallResult, TopicError> {
         let view = self.view().ok_or(TopicRejection::NotOpen)?;
         let table = self.inner.wiring.registry.table.load_full();
-        let resolution = table.resolve(tool, &arguments.to_string(), &Scope::of(&view.config));
+        let resolution = table.resolve(tool, &arguments.to_string(), &scope_of(&view.config));
         let (caller, mode) = ((view.config.tenant.clone(), Some(self.id().clone())), view.config.mode);
         Ok(outside::call(&self.inner.wiring, resolution, arguments, caller, mode).await)
     }
