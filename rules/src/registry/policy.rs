@@ -171,7 +171,8 @@ fn is_legacy_name(name: &str, identity: Identity<'_>) -> bool {
     }
     let digits = || identity_digits(server.as_str(), tool);
     let at_first_sight = identity.name.strip_prefix(name).and_then(|rest| rest.strip_prefix('_'));
-    at_first_sight.is_some_and(|rest| rest.starts_with(&digits())) || legacy_name(identity.label, tool) == name
+    at_first_sight.is_some_and(|rest| rest.starts_with(&digits()))
+        || legacy_name(identity.label, tool) == name
 }
 
 impl FromStr for PolicyRule {
@@ -256,7 +257,8 @@ impl ToolPolicy {
     /// What an embedder wrote. Texts that can mean no tool ([`faults`](Self::faults)) mean none here, either: an allow
     /// list of such texts lets nothing through.
     pub fn of(lists: &ToolLists, reach: PolicyReach) -> Self {
-        let parsed = |texts: &[String]| texts.iter().filter_map(|text| PolicyRule::parse(text).ok()).collect();
+        let parsed =
+            |texts: &[String]| texts.iter().filter_map(|text| PolicyRule::parse(text).ok()).collect();
         Self { reach, allow: lists.allow.as_deref().map(parsed), deny: parsed(&lists.deny) }
     }
 
@@ -304,6 +306,16 @@ impl ToolPolicy {
             PolicyReach::Everywhere => true,
             PolicyReach::Server(server) => tool.source.server() == Some(server),
         }
+    }
+}
+
+/// Why a topic's lists do not let this tool run; `None` if they do. Asked again when a call is sent, since lists may have
+/// become stricter by then.
+pub fn refusal<'a>(lists: &ToolLists, tool: impl Into<Identity<'a>>) -> Option<String> {
+    match ToolPolicy::of(lists, PolicyReach::Everywhere).admits(tool) {
+        Admission::Admitted => None,
+        Admission::NotAllowed => Some("the topic's allow list does not have this tool".to_owned()),
+        Admission::Denied(rule) => Some(format!("the topic's deny list has this tool, by \"{rule}\"")),
     }
 }
 

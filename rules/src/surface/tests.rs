@@ -8,8 +8,8 @@ use serde_json::json;
 use super::*;
 use crate::name::wire_name;
 use crate::registry::Registry;
-use crate::tokens::Bytes4;
 use crate::registry::sample::{offer, offer_of, registry, server, tell, tell_offer, tenant, tool, withdraw};
+use crate::tokens::Bytes4;
 
 const PINNED: Timestamp = Timestamp(1_000_000);
 
