@@ -34,5 +34,7 @@ mod servers;
 mod steering;
 #[path = "behaviour/store.rs"]
 mod store;
+#[path = "behaviour/surface.rs"]
+mod surface;
 #[path = "behaviour/turns.rs"]
 mod turns;
