@@ -23,6 +23,7 @@ use pilothouse_messages::json::JsonText;
 use pilothouse_messages::model::ModelRequest;
 use pilothouse_messages::topic::{Directive, Recovery, ResolvedTool, RunBasis, TopicCommand};
 use pilothouse_rules::Decider;
+use pilothouse_rules::registry::policy::refusal;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -288,13 +289,15 @@ impl SessionShell {
                 return report.tell(TopicCommand::ModelFailed { at, message });
             }
         };
-        let surface = self.pin.for_step(&self.wiring, &config, at, now);
-        self.place.surface.store(Some(surface.clone()));
-        let request = ModelRequest::new(topic.state().history(), surface);
+        let (surface, late) = self.pin.for_step(&self.wiring, &self.place, &config, at, now);
+        self.place.surface.store(Some(surface.view().clone()));
+        let mut request = ModelRequest::new(topic.state().history(), surface.view().clone());
+        request.late_tools = late;
         let run = model_step::Run {
             wiring: self.wiring.clone(),
             topic: self.place.topic.clone(),
             config,
+            surface,
             model,
             at,
             report,
@@ -317,7 +320,7 @@ impl SessionShell {
     ) {
         let report = Report(self.myself.clone());
         let cancel = self.turn_token(call.turn);
-        let (wiring, permits) = (self.wiring.clone(), self.calls.clone());
+        let (wiring, permits, place) = (self.wiring.clone(), self.calls.clone(), self.place.clone());
         let topic = self.place.topic.clone();
         let Phase::Live(state) = &self.phase else { return };
         let tenant = state.state().turn_config().map(|config| config.tenant).unwrap_or_default();
@@ -343,7 +346,8 @@ impl SessionShell {
             // The semaphore is never closed; a call without a permit would only be one too many.
             let _permit = permits.acquire_owned().await;
             // A rule may have become stricter since the call was allowed, or while its card waited.
-            if let Some(reason) = gate::denial(&wiring, &subject) {
+            let listed = || refusal(&place.hub.view()?.config.tools, &subject.tool);
+            if let Some(reason) = gate::denial(&wiring, &subject).or_else(listed) {
                 let result = CallResult::said(CallOutcome::Denied, reason);
                 return report.tell(TopicCommand::CallReturned { call, attempt, result });
             }

@@ -24,6 +24,8 @@ use pilothouse_messages::server::{ServerDefinition, ServerState, ServerView, Tra
 use pilothouse_messages::time::Timestamp;
 use pilothouse_rules::arguments::Validators;
 use pilothouse_rules::registry::ToolTable;
+use pilothouse_rules::surface::ShownTools;
+use pilothouse_rules::tokens::TokenCounter;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -61,6 +63,8 @@ pub struct Materials {
     pub asks: Option<Arc<dyn Asks>>,
     /// What the embedder adds to the gate.
     pub layers: Layers,
+    /// What tools are reckoned to cost.
+    pub counter: Arc<dyn TokenCounter>,
     /// The servers, with how each is reached.
     pub servers: Vec<(ServerDefinition, Arc<dyn Connector>)>,
 }
@@ -83,6 +87,10 @@ pub struct Wiring {
     pub validators: Validators,
     /// What the embedder adds to the gate.
     pub layers: Layers,
+    /// What tools are reckoned to cost.
+    pub counter: Arc<dyn TokenCounter>,
+    /// Tools as models are shown them.
+    pub shown: ShownTools,
     /// The runtime's own events.
     pub events: EventBus,
     /// The ledger.
@@ -142,6 +150,8 @@ impl Wiring {
             asks: materials.asks,
             validators: Validators::default(),
             layers: materials.layers,
+            counter: materials.counter,
+            shown: ShownTools::default(),
         }
     }
 }
@@ -451,6 +461,8 @@ pub struct TopicPlace {
     pub slot: Slot<SessionMsg>,
     /// What it shows its model, while a turn has pinned it.
     pub surface: ArcSwapOption<pilothouse_messages::tool::SurfaceView>,
+    /// Whether the embedder wants another pin; its session looks when a turn begins.
+    repin: AtomicBool,
 }
 
 impl TopicPlace {
@@ -461,6 +473,17 @@ impl TopicPlace {
             topic,
             hub: Arc::default(),
             surface: ArcSwapOption::empty(),
+            repin: AtomicBool::new(false),
         }
+    }
+
+    /// Takes note that the next turn is to pin its surface anew.
+    pub fn ask_repin(&self) {
+        self.repin.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether that was asked for since this was last called.
+    pub(crate) fn take_repin(&self) -> bool {
+        self.repin.swap(false, Ordering::Relaxed)
     }
 }

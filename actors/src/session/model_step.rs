@@ -12,7 +12,7 @@ use pilothouse_messages::topic::{
     Findings, ModelReply, RequestedCall, Resolution, TopicCommand, TopicConfig,
 };
 use pilothouse_rules::gate::Modes;
-use pilothouse_rules::registry::Scope;
+use pilothouse_rules::surface::Surface;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
@@ -31,6 +31,8 @@ pub(super) struct Run {
     pub(super) wiring: Arc<Wiring>,
     pub(super) topic: TopicId,
     pub(super) config: TopicConfig,
+    /// What the model is shown.
+    pub(super) surface: Surface,
     pub(super) model: Arc<dyn Model>,
     pub(super) at: StepRef,
     pub(super) report: Report,
@@ -117,9 +119,9 @@ impl Run {
 
     async fn reply(&self, gathered: Gathered, finish: FinishReason) -> ModelReply {
         let table = self.wiring.registry.table.load_full();
-        let scope = Scope::of(&self.config);
+        let scope = self.surface.scope();
         let requested = gathered.calls.into_values().map(|draft| {
-            let resolution = table.resolve(&draft.name, &draft.arguments, &scope);
+            let resolution = table.resolve(&draft.name, &draft.arguments, scope);
             let arguments = match &resolution {
                 Resolution::Tool(_) if !draft.arguments.trim().is_empty() => JsonText::parse(draft.arguments),
                 Resolution::Tool(_) | Resolution::Refused(_) => JsonText::parse("{}"),

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use pilothouse_messages::id::ServerId;
 use pilothouse_messages::registry::Entry;
 use pilothouse_messages::scope::Scope;
-use pilothouse_messages::topic::{Resolution, ResolvedTool};
+use pilothouse_messages::topic::{Resolution, ResolvedTool, TopicConfig};
 use serde_json::Value;
 
 use super::Offered;
 use super::near::nearest;
+use super::policy::{Admission, PolicyReach, ToolPolicy};
 use crate::cut::{TITLE_BYTES, cut};
 
 /// How much of a name that a model wrote is said back to it, in characters.
@@ -95,6 +96,13 @@ impl ToolTable {
             ),
         }
     }
+}
+
+/// What a topic of this configuration may use.
+pub fn scope_of(config: &TopicConfig) -> Scope {
+    let scope = Scope::new(config.tenant.clone(), config.servers.clone(), config.builtins.clone());
+    let policy = ToolPolicy::of(&config.tools, PolicyReach::Everywhere);
+    scope.narrowed(config.tools.clone(), move |entry| policy.admits(entry) == Admission::Admitted)
 }
 
 fn resolved(entry: &Entry) -> ResolvedTool {

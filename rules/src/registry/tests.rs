@@ -254,7 +254,7 @@ fn a_scope_admits_what_was_chosen_and_what_is_the_tenants_own_or_everybodys() {
         (scope(None, Some(&[])), &["o", "s"]),
         (scope(Some(&["theirs", "shared"]), Some(&["g", "none"])), &["g", "s"]),
         (Scope::new(tenant("acme"), None, Some(vec![])), &["s", "t"]),
-        (Scope::of(&TopicConfig::new("m")), &["f", "g", "o", "s"]),
+        (scope_of(&TopicConfig::new("m")), &["f", "g", "o", "s"]),
     ];
     for (scope, expected) in rows {
         let table = registry.table();

@@ -302,6 +302,7 @@ impl House {
         let named = |function: Function| (function.definition.name.clone(), function);
         let wiring = Arc::new(Wiring::new(Materials {
             layers: Default::default(),
+            counter: Arc::new(pilothouse_rules::tokens::Bytes4),
             limits,
             clock: Arc::new(TokioClock::starting_at(Timestamp(1_000_000))),
             store: Arc::new(store.clone()),
