@@ -213,6 +213,7 @@ fn a_cursor_that_comes_again_ends_the_listing_with_what_was_read() {
         let expected = ListedTools {
             tools: names.into_iter().map(plain).collect(),
             dropped: vec![dropped(None, &told)],
+            ..ListedTools::default()
         };
         assert_eq!(reading.into_listed(), expected, "{cursor}");
     }
