@@ -23,6 +23,7 @@ const GENERATIONS: &str = "adapters/tests/mcp_contract/generations.rs";
 const WEB_WIRE: &str = "adapters/tests/http_contract.rs";
 const WEB_FAULTS: &str = "adapters/tests/http_contract/faults.rs";
 const TREE: &str = "supervision/src/servers/tests.rs";
+const LIFE: &str = "supervision/src/servers/tests/life.rs";
 const META: &str = "rules/src/meta/tests.rs";
 
 /// What is expected of each fault is what these tests assert.
@@ -331,6 +332,8 @@ pub(crate) const ROWS: &[(&str, &[Tests])] = &[
     ("B152", &[(SERVERS, &["ends_that_are_far_apart_are_never_added_up"])]),
     ("B153", &[(SERVERS, &["calls_to_a_dead_server_fail_at_once_and_cause_no_connection"])]),
     ("B154", &[(SERVERS, &["many_servers_that_are_slow_to_start_are_all_ready_in_the_end"])]),
+    ("B155", &[(LIFE, &["an_idle_server_is_stopped_and_the_next_call_or_refresh_starts_it"])]),
+    ("B156", &[(LIFE, &["a_silent_server_is_ready_no_longer_than_one_interval_and_one_deadline"])]),
     // F20, in part: what servers and people may make us do.
     ("B259", &[(CHILDREN, &["a_process_gets_the_base_list_and_what_is_declared"])]),
     ("B262", &[(SERVERS, &["ids_of_topics_are_never_names_of_files"])]),
