@@ -4,7 +4,7 @@
 //! megabytes long, and may repeat the key that the server was given: both are cured here, before anything is kept.
 
 use std::fmt::{self, Write as _};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use pilothouse_messages::error::{ConnectError, RequestError};
 use pilothouse_messages::server::{Proxies, ServerDefinition, Transport};
@@ -15,6 +15,9 @@ use super::environment::proxy_secrets;
 pub(super) const REASON_BYTES_MAX: usize = 4 << 10;
 /// A shorter value is no secret, and would tear holes into every sentence.
 const SECRET_BYTES_MIN: usize = 6;
+/// How many tokens of one connection are known again: an old one is worth nothing.
+#[cfg(feature = "mcp-oauth")]
+const TOKENS_MAX: usize = 4;
 /// What stands in the place of a secret.
 const MASK: &str = "<secret>";
 
@@ -25,6 +28,8 @@ pub(super) struct Words {
     secrets: Arc<[String]>,
     /// What the server itself gave us to keep, learnt later.
     learnt: Arc<OnceLock<String>>,
+    /// The last tokens that it was sent, the newest last.
+    tokens: Arc<Mutex<Vec<String>>>,
 }
 
 impl Words {
@@ -49,7 +54,7 @@ impl Words {
         secrets.retain(|secret| secret.trim().len() >= SECRET_BYTES_MIN);
         secrets.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         secrets.dedup();
-        Self { secrets: secrets.into(), learnt: Arc::default() }
+        Self { secrets: secrets.into(), ..Self::default() }
     }
 
     /// One more secret, such as a session's id. The first one stays.
@@ -61,13 +66,27 @@ impl Words {
         }
     }
 
-    fn all(&self) -> impl Iterator<Item = &String> {
-        self.secrets.iter().chain(self.learnt.get())
+    /// A token that the server is sent from now on.
+    #[cfg(feature = "mcp-oauth")]
+    pub(super) fn learn_token(&self, token: &str) {
+        let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        if token.trim().len() < SECRET_BYTES_MIN || tokens.iter().any(|known| known == token) {
+            return;
+        }
+        if tokens.len() >= TOKENS_MAX {
+            tokens.remove(0);
+        }
+        tokens.push(token.to_owned());
+    }
+
+    fn all(&self) -> Vec<String> {
+        let tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        self.secrets.iter().chain(self.learnt.get()).chain(tokens.iter()).cloned().collect()
     }
 
     /// How much more than `most` bytes has to be read, so that a secret across that border is seen whole.
     pub(super) fn margin(&self) -> usize {
-        self.all().map(String::len).max().unwrap_or_default()
+        self.all().iter().map(String::len).max().unwrap_or_default()
     }
 
     /// What is kept of a reason. Stops writing it out at the bound.
@@ -84,11 +103,12 @@ impl Words {
             Cut::No => text.len(),
             Cut::Yes => text.len().saturating_sub(self.margin()),
         };
+        let secrets = self.all();
         let mut kept = String::with_capacity(whole.min(most));
         let mut at = 0;
         while at < whole && kept.len() < most {
             let rest = text.get(at..).unwrap_or_default();
-            let secret = self.all().find(|secret| rest.starts_with(secret.as_str()));
+            let secret = secrets.iter().find(|secret| rest.starts_with(secret.as_str()));
             match (secret, rest.chars().next()) {
                 (Some(secret), _) => {
                     kept.push_str(MASK);

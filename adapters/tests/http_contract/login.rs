@@ -62,7 +62,10 @@ impl Issuer {
                 let token = seen.headers.get("authorization").and_then(|value| value.rsplit('-').next());
                 let number = token.and_then(|number| number.parse::<usize>().ok());
                 let taken = number.is_some_and(|number| number >= self.valid_from.load(Ordering::Relaxed));
-                (!taken).then(|| response("401 No", "", ""))
+                match seen.headers.get("authorization").filter(|_| taken && seen.tool() == "tells") {
+                    Some(told) => Some(response("500 Oops", "", told)),
+                    None => (!taken).then(|| response("401 No", "", "")),
+                }
             }
             _ => Some(response("404 Not Found", "", "")),
         }
@@ -162,6 +165,10 @@ async fn a_token_that_is_not_taken_any_more_is_renewed_once_and_the_call_goes_on
     issuer.down.store(false, Ordering::Relaxed);
     assert_eq!(echoes(&*link).await, said(CallOutcome::Succeeded, "on"), "an outage costs no token");
     assert_eq!(issuer.counts(), (1, 3));
+
+    let told = call(&*link, "tells", json!({})).await;
+    let reason = "it says \"Bearer <secret>\"".to_owned();
+    assert_eq!(told, Err(RequestError::Http { status: 500, reason }), "no token comes back in its words");
 
     let (again, _connector) = connect(&site, login(&tokens), AllowAll).await.expect("the token was kept");
     assert_eq!(echoes(&*again).await, said(CallOutcome::Succeeded, "on"));

@@ -172,7 +172,7 @@ impl Login {
             let token = self.token().await?;
             let mut order = order.clone();
             if let Some(token) = &token {
-                words.learn(token.expose());
+                words.learn_token(token.expose());
                 order.secret.insert(AUTHORIZATION, bearer(token)?);
             }
             let response = reach.send(order).await?;
