@@ -11,6 +11,7 @@ mod card;
 mod conversation;
 mod journal;
 mod model_step;
+mod repair;
 
 use std::sync::Arc;
 
@@ -289,12 +290,14 @@ impl SessionShell {
             }
         };
         let surface = self.pin.for_step(&self.wiring, &config, at, now);
-        self.place.surface.store(Some(surface.clone()));
-        let request = ModelRequest::new(topic.state().history(), surface);
+        self.place.surface.store(Some(surface.view().clone()));
+        self.place.deferred.store(surface.deferred().clone());
+        let request = ModelRequest::new(topic.state().history(), surface.view().clone());
         let run = model_step::Run {
             wiring: self.wiring.clone(),
-            topic: self.place.topic.clone(),
+            place: self.place.clone(),
             config,
+            surface,
             model,
             at,
             report,

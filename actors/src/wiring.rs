@@ -2,7 +2,7 @@
 //!
 //! One [`Wiring`] belongs to one runtime; nothing in it is global. Reading from it never waits for an actor.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +11,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use pilothouse_adapters::asks::Asks;
 use pilothouse_adapters::clock::Clock;
 use pilothouse_adapters::model::ModelResolver;
+use pilothouse_adapters::repair::ArgumentRepair;
 use pilothouse_adapters::server::{Connection, Connector};
 use pilothouse_adapters::store::Store;
 use pilothouse_adapters::tool::Function;
@@ -24,10 +25,12 @@ use pilothouse_messages::server::{ServerDefinition, ServerState, ServerView};
 use pilothouse_messages::time::Timestamp;
 use pilothouse_rules::arguments::Validators;
 use pilothouse_rules::registry::ToolTable;
+use pilothouse_rules::search::ToolIndex;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::approval::{ApprovalMsg, LiveGrants, OpenCards};
+use crate::asking::InspectedLedger;
 use crate::bus::EventBus;
 use crate::catalog::CatalogMsg;
 use crate::connection::ConnectionMsg;
@@ -59,6 +62,8 @@ pub struct Materials {
     pub asks: Option<Arc<dyn Asks>>,
     /// What the embedder adds to the gate.
     pub layers: Layers,
+    /// Mends arguments that their tool refuses, if the embedder wants that.
+    pub repair: Option<Arc<dyn ArgumentRepair>>,
     /// The servers, with how each is reached.
     pub servers: Vec<(ServerDefinition, Arc<dyn Connector>)>,
 }
@@ -81,6 +86,8 @@ pub struct Wiring {
     pub validators: Validators,
     /// What the embedder adds to the gate.
     pub layers: Layers,
+    /// Mends arguments that their tool refuses, if the embedder wants that.
+    pub repair: Option<Arc<dyn ArgumentRepair>>,
     /// The runtime's own events.
     pub events: EventBus,
     /// The ledger.
@@ -122,6 +129,7 @@ impl Wiring {
             catalog: CatalogPort { slot: Slot::new("catalog", bounds), places: ArcSwap::default() },
             registry: RegistryPort {
                 slot: Slot::new("registry", bounds),
+                index: ArcSwap::from_pointee(ToolIndex::new(&materials.table)),
                 table: ArcSwap::new(materials.table),
                 offered: watch::Sender::default(),
             },
@@ -139,6 +147,7 @@ impl Wiring {
             asks: materials.asks,
             validators: Validators::default(),
             layers: materials.layers,
+            repair: materials.repair,
         }
     }
 }
@@ -204,6 +213,8 @@ pub struct RegistryPort {
     pub slot: Slot<RegistryMsg>,
     /// Every tool under its durable name.
     pub table: ArcSwap<ToolTable>,
+    /// The same tools, ready to be searched; written before the table.
+    pub index: ArcSwap<ToolIndex>,
     /// The listings that the table shows; written after the table.
     pub offered: watch::Sender<BTreeMap<ServerId, ListingView>>,
 }
@@ -380,6 +391,10 @@ pub struct TopicPlace {
     pub slot: Slot<SessionMsg>,
     /// What it shows its model, while a turn has pinned it.
     pub surface: ArcSwapOption<pilothouse_messages::tool::SurfaceView>,
+    /// Wire names of the tools that were deferred when that was pinned.
+    pub deferred: ArcSwap<BTreeSet<String>>,
+    /// What its model has seen the signature of.
+    pub inspected: InspectedLedger,
 }
 
 impl TopicPlace {
@@ -390,6 +405,8 @@ impl TopicPlace {
             topic,
             hub: Arc::default(),
             surface: ArcSwapOption::empty(),
+            deferred: ArcSwap::default(),
+            inspected: InspectedLedger::default(),
         }
     }
 }

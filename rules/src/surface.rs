@@ -29,6 +29,7 @@ pub use section::{LABEL_CHARS, NAMESPACES_MAX, deferred_section};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Surface {
     view: Arc<SurfaceView>,
+    deferred: Arc<BTreeSet<String>>,
     used_at: Timestamp,
     scope: Scope,
     cold: BTreeSet<ServerId>,
@@ -68,12 +69,22 @@ impl Surface {
         let scope = Scope::of(config);
         let tools = table.select_active(&scope).map(|entry| shown(entry, limits.description_bytes)).collect();
         cold.retain(|server| scope.admits_server(server));
-        Self { view: Arc::new(SurfaceView::new(tools)), used_at: now, scope, cold }
+        Self { view: Arc::new(SurfaceView::new(tools)), deferred: Arc::default(), used_at: now, scope, cold }
     }
 
     /// The pinned block, as every model request of the topic carries it.
     pub fn view(&self) -> &Arc<SurfaceView> {
         &self.view
+    }
+
+    /// Wire names of the tools that were deferred when it was pinned.
+    pub fn deferred(&self) -> &Arc<BTreeSet<String>> {
+        &self.deferred
+    }
+
+    /// What the topic might use when it was pinned.
+    pub fn scope(&self) -> &Scope {
+        &self.scope
     }
 
     /// Notes that a model was shown it, so that a busy topic is not idle.

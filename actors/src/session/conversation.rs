@@ -7,7 +7,6 @@ use pilothouse_messages::id::{ServerId, StepId, StepRef, TopicId};
 use pilothouse_messages::limits::Limits;
 use pilothouse_messages::model::HistoryItem;
 use pilothouse_messages::time::Timestamp;
-use pilothouse_messages::tool::SurfaceView;
 use pilothouse_messages::topic::{
     Directive, TopicAnswer, TopicCommand, TopicConfig, TopicEvent, TopicRejection, TopicUpdate, TopicView,
 };
@@ -143,7 +142,7 @@ impl Pin {
         config: &TopicConfig,
         at: StepRef,
         now: Timestamp,
-    ) -> Arc<SurfaceView> {
+    ) -> Surface {
         let table = wiring.registry.table.load();
         let cold = cold_servers(wiring, config);
         let kept = self.0.take().filter(|surface| {
@@ -151,16 +150,15 @@ impl Pin {
         });
         let mut surface = kept.unwrap_or_else(|| Surface::pin(&table, config, cold, now, &wiring.limits));
         surface.used(now);
-        let view = surface.view().clone();
-        self.0 = Some(surface);
-        view
+        self.0 = Some(surface.clone());
+        surface
     }
 }
 
 /// What the topic would show if a turn began now.
-pub fn surface_now(wiring: &Wiring, config: &TopicConfig, now: Timestamp) -> Arc<SurfaceView> {
+pub fn surface_now(wiring: &Wiring, config: &TopicConfig, now: Timestamp) -> Surface {
     let table = wiring.registry.table.load();
-    Surface::pin(&table, config, cold_servers(wiring, config), now, &wiring.limits).view().clone()
+    Surface::pin(&table, config, cold_servers(wiring, config), now, &wiring.limits)
 }
 
 /// The tenant's servers that have never been listed. Looking is a read, so each is listed once in the background.

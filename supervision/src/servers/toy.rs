@@ -270,6 +270,7 @@ impl House {
         let named = |function: Function| (function.definition.name.clone(), function);
         let wiring = Arc::new(Wiring::new(Materials {
             layers: Default::default(),
+            repair: None,
             limits,
             clock: Arc::new(TokioClock::starting_at(Timestamp(1_000_000))),
             store: Arc::new(store.clone()),
