@@ -120,6 +120,7 @@ async fn ledger(directory: &Path, callers: u64) -> Arc<Wiring> {
     let wiring = Arc::new(Wiring::new(Materials {
         layers: Default::default(),
         repair: None,
+        counter: Arc::new(pilothouse_rules::tokens::Bytes4),
         limits,
         clock: Arc::new(SystemClock),
         store: Arc::new(store),

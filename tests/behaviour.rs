@@ -20,6 +20,8 @@ mod catalog;
 mod functions;
 #[path = "behaviour/grants.rs"]
 mod grants;
+#[path = "behaviour/meta.rs"]
+mod meta;
 #[path = "behaviour/protocol.rs"]
 mod protocol;
 #[path = "behaviour/races.rs"]

@@ -289,10 +289,11 @@ impl SessionShell {
                 return report.tell(TopicCommand::ModelFailed { at, message });
             }
         };
-        let surface = self.pin.for_step(&self.wiring, &config, at, now);
+        let (surface, late) = self.pin.for_step(&self.wiring, &self.place, &config, at, now);
         self.place.surface.store(Some(surface.view().clone()));
         self.place.deferred.store(surface.deferred().clone());
-        let request = ModelRequest::new(topic.state().history(), surface.view().clone());
+        let mut request = ModelRequest::new(topic.state().history(), surface.view().clone());
+        request.late_tools = late;
         let run = model_step::Run {
             wiring: self.wiring.clone(),
             place: self.place.clone(),

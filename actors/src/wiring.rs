@@ -26,6 +26,8 @@ use pilothouse_messages::time::Timestamp;
 use pilothouse_rules::arguments::Validators;
 use pilothouse_rules::registry::ToolTable;
 use pilothouse_rules::search::ToolIndex;
+use pilothouse_rules::surface::ShownTools;
+use pilothouse_rules::tokens::TokenCounter;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -64,6 +66,8 @@ pub struct Materials {
     pub layers: Layers,
     /// Mends arguments that their tool refuses, if the embedder wants that.
     pub repair: Option<Arc<dyn ArgumentRepair>>,
+    /// What tools are reckoned to cost.
+    pub counter: Arc<dyn TokenCounter>,
     /// The servers, with how each is reached.
     pub servers: Vec<(ServerDefinition, Arc<dyn Connector>)>,
 }
@@ -88,6 +92,10 @@ pub struct Wiring {
     pub layers: Layers,
     /// Mends arguments that their tool refuses, if the embedder wants that.
     pub repair: Option<Arc<dyn ArgumentRepair>>,
+    /// What tools are reckoned to cost.
+    pub counter: Arc<dyn TokenCounter>,
+    /// Tools as models are shown them.
+    pub shown: ShownTools,
     /// The runtime's own events.
     pub events: EventBus,
     /// The ledger.
@@ -148,6 +156,8 @@ impl Wiring {
             validators: Validators::default(),
             layers: materials.layers,
             repair: materials.repair,
+            counter: materials.counter,
+            shown: ShownTools::default(),
         }
     }
 }
@@ -395,6 +405,8 @@ pub struct TopicPlace {
     pub deferred: ArcSwap<BTreeSet<String>>,
     /// What its model has seen the signature of.
     pub inspected: InspectedLedger,
+    /// Whether the embedder wants another pin; its session looks when a turn begins.
+    repin: AtomicBool,
 }
 
 impl TopicPlace {
@@ -407,6 +419,17 @@ impl TopicPlace {
             surface: ArcSwapOption::empty(),
             deferred: ArcSwap::default(),
             inspected: InspectedLedger::default(),
+            repin: AtomicBool::new(false),
         }
+    }
+
+    /// Takes note that the next turn is to pin its surface anew.
+    pub fn ask_repin(&self) {
+        self.repin.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether that was asked for since this was last called.
+    pub(crate) fn take_repin(&self) -> bool {
+        self.repin.swap(false, Ordering::Relaxed)
     }
 }

@@ -21,7 +21,7 @@ use pilothouse_messages::model::{FinishReason, Usage};
 use pilothouse_messages::record::{Chain, Format};
 use pilothouse_messages::registry::NameRecord;
 use pilothouse_messages::time::Timestamp;
-use pilothouse_messages::tool::{Effect, ToolDefinition, ToolSource};
+use pilothouse_messages::tool::{Effect, ToolDefinition, ToolLists, ToolSource};
 use pilothouse_messages::topic::command::Payment;
 use pilothouse_messages::topic::{
     CallPlan, Headless, HoldReason, PermissionMode, PlannedCall, Recovery, ResolvedTool, RunBasis,
@@ -156,6 +156,8 @@ fn configured() -> Vec<TopicEvent> {
         surface_ttl_ms: Some(300_000),
         approval_ttl_ms: Some(86_400_000),
         headless: Headless::Park,
+        tools: ToolLists::default(),
+        context_window: None,
     };
     let at = Timestamp(1_800_000_000_000);
     [TopicConfig::new("small"), full].map(|config| TopicEvent::Configured { config, at }).into()
@@ -241,6 +243,7 @@ fn topic_events() -> Vec<TopicEvent> {
     let causes = [Recovery::ProcessRestart, Recovery::SessionRestart];
     events.extend(causes.map(|cause| TopicEvent::Recovered { cause, at }));
     events.extend(gated());
+    events.extend(tool_terms());
     let structured = Content::Structured(JsonText::parse(r#"{"n":1}"#).unwrap());
     let result =
         CallResult { outcome: CallOutcome::Succeeded, content: vec![structured], retry_after_ms: None };
@@ -274,6 +277,13 @@ fn gated() -> Vec<TopicEvent> {
         TopicEvent::CallEdited { call: call(1), arguments: JsonText::parse(r#"{"a":1.50}"#).unwrap() },
     ]);
     events
+}
+
+/// What came with lists of tools and context windows, behind everything older.
+fn tool_terms() -> [TopicEvent; 2] {
+    let lists = ToolLists { allow: Some(vec!["mcp:files".into(), "now".into()]), deny: vec!["write".into()] };
+    [(lists, Some(200_000)), (ToolLists::default(), None)]
+        .map(|(tools, context_window)| TopicEvent::ToolTermsSet { tools, context_window })
 }
 
 fn grant_events() -> Vec<ApprovalEvent> {

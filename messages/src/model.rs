@@ -15,12 +15,18 @@ pub struct ModelRequest {
     pub history: Vec<HistoryItem>,
     /// The tools that the topic shows.
     pub surface: std::sync::Arc<SurfaceView>,
+    /// What a system prompt says about tools that are found by search; the same bytes as long as the surface is pinned.
+    pub tool_notes: Option<String>,
+    /// Tools that came after the surface was pinned. It belongs behind the history, so that whatever comes before it
+    /// keeps its bytes; the next request brings it again.
+    pub late_tools: Option<String>,
 }
 
 impl ModelRequest {
     /// A request over this history and surface.
     pub fn new(history: Vec<HistoryItem>, surface: std::sync::Arc<SurfaceView>) -> Self {
-        Self { history, surface }
+        let tool_notes = surface.section.clone();
+        Self { history, surface, tool_notes, late_tools: None }
     }
 }
 

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use crate::id::{ServerId, TenantId};
 use crate::registry::Entry;
-use crate::tool::ToolSource;
-use crate::topic::TopicConfig;
+use crate::tool::{ToolLists, ToolSource};
 
 /// Which tools a topic may use.
 ///
@@ -16,17 +15,45 @@ pub struct Scope {
     tenant: TenantId,
     servers: Option<Vec<ServerId>>,
     builtins: Option<Vec<String>>,
+    lists: Option<Judged>,
+}
+
+/// Lists, and what they let through.
+#[derive(Clone)]
+struct Judged {
+    lists: ToolLists,
+    admits: Arc<dyn Fn(&Entry) -> bool + Send + Sync>,
+}
+
+impl PartialEq for Judged {
+    fn eq(&self, other: &Self) -> bool {
+        self.lists == other.lists
+    }
+}
+
+impl Eq for Judged {}
+
+impl fmt::Debug for Judged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.lists.fmt(f)
+    }
 }
 
 impl Scope {
     /// A scope; `None` admits every server, or every function, that the tenant may use.
     pub fn new(tenant: TenantId, servers: Option<Vec<ServerId>>, builtins: Option<Vec<String>>) -> Self {
-        Self { tenant, servers: servers.map(as_set), builtins: builtins.map(as_set) }
+        Self { tenant, servers: servers.map(as_set), builtins: builtins.map(as_set), lists: None }
     }
 
-    /// The scope that a topic's configuration states.
-    pub fn of(config: &TopicConfig) -> Self {
-        Self::new(config.tenant.clone(), config.servers.clone(), config.builtins.clone())
+    /// This scope, narrowed by lists; `admits` says what they let through and depends on them alone.
+    #[must_use]
+    pub fn narrowed(
+        mut self,
+        lists: ToolLists,
+        admits: impl Fn(&Entry) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.lists = (!lists.is_open()).then(|| Judged { lists, admits: Arc::new(admits) });
+        self
     }
 
     /// Whose topic it is.
@@ -49,6 +76,7 @@ impl Scope {
         };
         is_chosen
             && entry.tenant.as_ref().is_none_or(|tenant| *tenant == self.tenant)
+            && self.lists.as_ref().is_none_or(|judged| (judged.admits)(entry))
             && entry.applies.as_ref().is_none_or(|applies| applies.to(self))
     }
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::deferral::DeferralReport;
 use crate::digest::Digest;
 use crate::id::ServerId;
 use crate::json::JsonText;
@@ -131,15 +132,84 @@ pub struct ShownTool {
 pub struct SurfaceView {
     /// The tools, sorted by the bytes of their names.
     pub tools: Vec<ShownTool>,
-    /// Digest of the serialised tool block.
+    /// What is found by search instead, by label; sorted by the bytes of the labels.
+    pub deferred: Vec<DeferredGroup>,
+    /// What a prompt says about the deferred tools; `None` if there are none.
+    pub section: Option<String>,
+    /// Why tools were deferred or not; `None` where nothing was decided.
+    pub deferral: Option<DeferralReport>,
+    /// Tools whose schema is shown less exactly than their owner wrote it, sorted by name.
+    pub loosened: Vec<LoosenedTool>,
+    /// Digest of the serialised tool block, and of the section where there is one.
     pub hash: Digest,
 }
 
+/// Deferred tools under one label, which is text of whoever named their server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DeferredGroup {
+    /// The label as it was given.
+    pub label: String,
+    /// How many.
+    pub count: usize,
+}
+
+/// A tool whose shown schema says less than its owner's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LoosenedTool {
+    /// The wire name.
+    pub name: String,
+    /// What was lost.
+    pub losses: Vec<Loosened>,
+}
+
+/// One thing that a shown schema says less exactly than the server's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Loosened {
+    /// Where: a JSON Pointer into the server's schema, with references followed; cut at 256 bytes.
+    pub at: String,
+    /// What was lost.
+    pub what: String,
+}
+
 impl SurfaceView {
-    /// A surface of these tools, in the order given.
+    /// A surface of these tools, in the order given, with nothing deferred.
     pub fn new(tools: Vec<ShownTool>) -> Self {
-        let block = serde_json::to_value(&tools).unwrap_or(Value::Null);
+        Self::with_section(tools, None)
+    }
+
+    /// A surface of these tools, in the order given, with this section about what is found by search.
+    pub fn with_section(tools: Vec<ShownTool>, section: Option<String>) -> Self {
+        let mut block = serde_json::to_value(&tools).unwrap_or(Value::Null);
+        if let Some(section) = &section {
+            block = serde_json::json!([block, section]);
+        }
         let hash = Digest::of_json("pilothouse/surface/1", &block);
-        Self { tools, hash }
+        Self { tools, deferred: Vec::new(), section, deferral: None, loosened: Vec::new(), hash }
+    }
+
+    /// Whether a tool of this name is shown.
+    pub fn shows(&self, name: &str) -> bool {
+        self.tools.iter().any(|tool| tool.name == name)
+    }
+}
+
+/// What a list lets through, as an embedder writes it; the rules' `registry::policy` says what each text matches.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ToolLists {
+    /// What is let through; `None` for all.
+    pub allow: Option<Vec<String>>,
+    /// What is not, even if it is allowed.
+    pub deny: Vec<String>,
+}
+
+impl ToolLists {
+    /// Whether they let everything through.
+    pub fn is_open(&self) -> bool {
+        self.allow.is_none() && self.deny.is_empty()
+    }
+
+    /// Every rule, the allow list first.
+    pub fn rules(&self) -> impl Iterator<Item = &str> {
+        self.allow.iter().flatten().chain(&self.deny).map(String::as_str)
     }
 }

@@ -15,7 +15,7 @@ use pilothouse_messages::deferral::{Defer, DeferralGate, DeferralReport, Gates, 
 use pilothouse_messages::registry::Entry;
 use pilothouse_messages::tool::ShownTool;
 
-use crate::surface::shown;
+use crate::surface::as_owned;
 use crate::tokens::TokenCounter;
 
 /// The window where none is known, in tokens.
@@ -41,7 +41,7 @@ pub struct Deferral {
 /// Decides about these tools.
 ///
 /// `window` is the model's context window in tokens; none, and 0, stand for [`DEFAULT_WINDOW`]. A tool costs what it
-/// would cost when shown, with at most `description_bytes` of its description.
+/// would cost with its owner's own schema and at most `description_bytes` of its description.
 pub fn decide<'a>(
     entries: impl IntoIterator<Item = &'a Arc<Entry>>,
     window: Option<u64>,
@@ -54,7 +54,7 @@ pub fn decide<'a>(
         let tools: Vec<ShownTool> = entries
             .iter()
             .filter(|entry| entry.deferral() == kind)
-            .map(|entry| shown(entry, description_bytes))
+            .map(|entry| as_owned(entry, description_bytes))
             .collect();
         let tokens = if tools.is_empty() { 0 } else { counter.tokens(&mut tools.iter()) };
         ToolCost::new(tools.len(), tokens)

@@ -23,6 +23,7 @@ use pilothouse_messages::tool::SurfaceView;
 
 use crate::arguments::Validators;
 use crate::registry::{Scope, ToolTable};
+use crate::schema::shown_schema;
 
 mod definition;
 mod input;
@@ -91,7 +92,10 @@ impl Sight<'_> {
     /// Whether the model is shown the tool with the arguments that it has now.
     fn shows_as_it_is(&self, entry: &Entry) -> bool {
         let shown = self.block.tools.iter().find(|tool| tool.name == entry.name);
-        shown.is_some_and(|tool| tool.input_schema == entry.definition.input_schema)
+        shown.is_some_and(|tool| {
+            tool.input_schema == entry.definition.input_schema
+                || tool.input_schema == shown_schema(&entry.definition).0
+        })
     }
 
     /// A wire name; else the owner's own name, if just one tool in scope has it. Whatever it was called by, it is the same

@@ -3,12 +3,15 @@
 //! ```text
 //! (none) ──pin──▶ pinned ──turn boundary, must_repin says why──▶ pinned anew
 //!                   └── anything else: the same bytes, so that a provider's prompt cache survives
+//!
+//! a tool in scope ── shown | deferred (found by search) | late (came after the pin: announced, found by search)
 //! ```
 //!
 //! A tool that disappears and a server that fails are no reasons: the pin outlives them, and a call to such a tool is
-//! refused when it is made.
+//! refused when it is made. What is deferred is decided at the pin and stays. The meta tools are in the block if
+//! anything is deferred, or if a server in scope had never listed; then late tools are no reason, either.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,30 +19,59 @@ use pilothouse_messages::id::ServerId;
 use pilothouse_messages::limits::Limits;
 use pilothouse_messages::registry::Entry;
 use pilothouse_messages::time::Timestamp;
-use pilothouse_messages::tool::{ShownTool, SurfaceView};
+use pilothouse_messages::tool::{DeferredGroup, LoosenedTool, ShownTool, SurfaceView};
 use pilothouse_messages::topic::TopicConfig;
 
-use crate::registry::{Scope, ToolTable};
+use crate::deferral::{Deferral, decide};
+use crate::meta;
+use crate::registry::{Scope, ToolTable, scope_of};
+use crate::tokens::TokenCounter;
 
 mod section;
+mod shown;
 
+use section::late_section;
 pub use section::{LABEL_CHARS, NAMESPACES_MAX, deferred_section};
+pub use shown::ShownTools;
+pub(crate) use shown::as_owned;
 
-/// What one topic shows its model, pinned.
+/// What one topic shows its model, pinned. Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Surface {
     view: Arc<SurfaceView>,
     deferred: Arc<BTreeSet<String>>,
+    meta: MetaTools,
     used_at: Timestamp,
     scope: Scope,
+    window: Option<u64>,
     cold: BTreeSet<ServerId>,
+}
+
+/// Whether the meta tools are in a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum MetaTools {
+    Shown,
+    Absent,
+}
+
+/// What every pin of a runtime is made with.
+#[derive(Clone, Copy)]
+pub struct Terms<'a> {
+    /// Every bound.
+    pub limits: &'a Limits,
+    /// What tools are reckoned to cost.
+    pub counter: &'a dyn TokenCounter,
+    /// Tools as they were shown before.
+    pub shown: &'a ShownTools,
 }
 
 /// Why a surface is pinned anew.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RepinReason {
-    /// The topic may use other servers or functions now.
+    /// The topic may use other servers, functions or tools now.
     ScopeChanged,
+    /// The topic's context window is another one.
+    WindowChanged,
     /// A server in scope has its first listing since the pin.
     ServerListed {
         /// The first such server.
@@ -58,18 +90,31 @@ impl Surface {
     /// Pins what the topic may use now. `cold` are the servers without a listing that its tenant may use; those
     /// outside the topic's scope are left out.
     ///
-    /// The block depends on the tools in scope and the bound of a description only.
+    /// The block depends on the tools in scope, the window, the counter and the bound of a description only, and on
+    /// whether any server in scope is cold.
     pub fn pin(
         table: &ToolTable,
         config: &TopicConfig,
         mut cold: BTreeSet<ServerId>,
         now: Timestamp,
-        limits: &Limits,
+        terms: Terms<'_>,
     ) -> Self {
-        let scope = Scope::of(config);
-        let tools = table.select_active(&scope).map(|entry| shown(entry, limits.description_bytes)).collect();
+        let scope = scope_of(config);
         cold.retain(|server| scope.admits_server(server));
-        Self { view: Arc::new(SurfaceView::new(tools)), deferred: Arc::default(), used_at: now, scope, cold }
+        let (window, bytes) = (config.context_window, terms.limits.description_bytes);
+        let Deferral { inline, deferred, report } =
+            decide(table.select_active(&scope), window, terms.counter, bytes);
+        let meta = match deferred.is_empty() && cold.is_empty() {
+            true => MetaTools::Absent,
+            false => MetaTools::Shown,
+        };
+        let (tools, loosened) = block(&inline, meta, terms);
+        let mut view = SurfaceView::with_section(tools, deferred_section(&deferred));
+        view.deferred = groups(&deferred);
+        view.deferral = Some(report);
+        view.loosened = loosened;
+        let deferred = Arc::new(deferred.iter().map(|entry| entry.name.clone()).collect());
+        Self { view: Arc::new(view), deferred, meta, used_at: now, scope, window, cold }
     }
 
     /// The pinned block, as every model request of the topic carries it.
@@ -87,6 +132,15 @@ impl Surface {
         &self.scope
     }
 
+    /// What a prompt says about tools in scope that came after the pin and are found by search; `None` if there are
+    /// none, or if the block has no meta tools: then the next turn shows them.
+    pub fn late(&self, table: &ToolTable) -> Option<String> {
+        match self.meta {
+            MetaTools::Shown => late_section(self.appeared(table)),
+            MetaTools::Absent => None,
+        }
+    }
+
     /// Notes that a model was shown it, so that a busy topic is not idle.
     pub fn used(&mut self, now: Timestamp) {
         self.used_at = self.used_at.max(now);
@@ -101,17 +155,28 @@ impl Surface {
         cold: &BTreeSet<ServerId>,
         limits: &Limits,
     ) -> Option<RepinReason> {
-        if Scope::of(config) != self.scope {
+        if scope_of(config) != self.scope {
             return Some(RepinReason::ScopeChanged);
+        }
+        if config.context_window != self.window {
+            return Some(RepinReason::WindowChanged);
         }
         if let Some(server) = self.cold.difference(cold).next() {
             return Some(RepinReason::ServerListed { server: server.clone() });
         }
-        if let Some(entry) = table.select_active(&self.scope).find(|entry| !self.shows(&entry.name)) {
+        if self.meta == MetaTools::Absent
+            && let Some(entry) = self.appeared(table).next()
+        {
             return Some(RepinReason::ToolAppeared { name: entry.name.clone() });
         }
         let ttl = config.surface_ttl_ms.map_or(limits.surface_ttl, Duration::from_millis);
         (now.since(self.used_at) > ttl).then_some(RepinReason::Idle)
+    }
+
+    /// The tools in scope that are neither shown nor deferred.
+    fn appeared<'a>(&'a self, table: &'a ToolTable) -> impl Iterator<Item = &'a Arc<Entry>> {
+        let is_known = |entry: &Arc<Entry>| self.shows(&entry.name) || self.deferred.contains(&entry.name);
+        table.select_active(&self.scope).filter(move |entry| !is_known(entry))
     }
 
     fn shows(&self, name: &str) -> bool {
@@ -119,28 +184,33 @@ impl Surface {
     }
 }
 
-pub(crate) fn shown(entry: &Entry, bytes: usize) -> ShownTool {
-    let definition = &entry.definition;
-    let texts = [definition.description.as_deref(), definition.title.as_deref()];
-    let text =
-        texts.into_iter().flatten().map(|text| shown_text(text, bytes)).find(|text| !text.trim().is_empty());
-    ShownTool {
-        name: entry.name.clone(),
-        description: text.unwrap_or_else(|| shown_text(definition.name.as_str(), bytes)),
-        input_schema: definition.input_schema.clone(),
+/// The block, sorted by the bytes of the names, and what its schemas lost.
+fn block(inline: &[Arc<Entry>], meta: MetaTools, terms: Terms<'_>) -> (Vec<ShownTool>, Vec<LoosenedTool>) {
+    let mut tools = Vec::with_capacity(inline.len() + 3);
+    let mut loosened = Vec::new();
+    for entry in inline {
+        let shown = terms.shown.of(entry, terms.limits.description_bytes);
+        if !shown.loosened.is_empty() {
+            loosened.push(LoosenedTool { name: entry.name.clone(), losses: shown.loosened.clone() });
+        }
+        tools.push(ShownTool {
+            name: entry.name.clone(),
+            description: shown.description.clone(),
+            input_schema: shown.schema.clone(),
+        });
     }
+    match meta {
+        MetaTools::Shown => tools.extend(meta::definitions()),
+        MetaTools::Absent => {}
+    }
+    tools.sort_by(|a, b| a.name.cmp(&b.name));
+    (tools, loosened)
 }
 
-/// The text without control characters (line breaks and tabs stay), cut to `bytes` at a character boundary.
-fn shown_text(text: &str, bytes: usize) -> String {
-    let mut out = String::with_capacity(text.len().min(bytes));
-    for c in text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')) {
-        if out.len() + c.len_utf8() > bytes {
-            break;
-        }
-        out.push(c);
-    }
-    out
+fn groups(deferred: &[Arc<Entry>]) -> Vec<DeferredGroup> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    deferred.iter().for_each(|entry| *counts.entry(entry.namespace_label()).or_default() += 1);
+    counts.into_iter().map(|(label, count)| DeferredGroup { label: label.to_owned(), count }).collect()
 }
 
 #[cfg(test)]

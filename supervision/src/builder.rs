@@ -31,6 +31,7 @@ use pilothouse_messages::id::{ServerId, TopicId};
 use pilothouse_messages::limits::Limits;
 use pilothouse_messages::topic::PermissionMode;
 use pilothouse_rules::registry::Registry;
+use pilothouse_rules::tokens::{Bytes4, TokenCounter};
 use ractor::Actor;
 use tokio::sync::watch;
 
@@ -58,6 +59,7 @@ pub struct Builder {
     policy: Option<Arc<dyn ServerPolicy>>,
     layers: Layers,
     repair: Option<Arc<dyn ArgumentRepair>>,
+    counter: Option<Arc<dyn TokenCounter>>,
     max_mode: Option<PermissionMode>,
 }
 
@@ -185,6 +187,13 @@ impl Builder {
         self
     }
 
+    /// Reckons what tools cost a model by this counter instead of [`Bytes4`]; decides which tools are shown. One that
+    /// panics is replaced by the default.
+    pub fn token_counter(mut self, counter: impl TokenCounter + 'static) -> Self {
+        self.counter = Some(Arc::new(counter));
+        self
+    }
+
     /// Tells the time by this clock instead of the system's.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Some(Arc::new(clock));
@@ -247,6 +256,7 @@ impl Builder {
             asks: self.asks,
             layers: self.layers,
             repair: self.repair,
+            counter: self.counter.unwrap_or_else(|| Arc::new(Bytes4)),
             servers,
         }));
         let root = RootArgs { wiring: wiring.clone(), seed: self.seed };

@@ -13,7 +13,7 @@ use pilothouse_messages::tool::SurfaceView;
 use pilothouse_messages::topic::{
     ConfigPatch, Receipt, TopicAnswer, TopicCommand, TopicRejection, TopicView,
 };
-use pilothouse_rules::registry::Scope;
+use pilothouse_rules::registry::scope_of;
 use serde_json::Value;
 
 use crate::inner::Inner;
@@ -151,7 +151,7 @@ impl Topic {
                 (surface.view().clone(), surface.deferred().clone())
             }
         };
-        let scope = Scope::of(&view.config);
+        let scope = scope_of(&view.config);
         let asker = Asker {
             topic: self.id(),
             scope: &scope,

@@ -10,14 +10,17 @@ use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::topic::{
     Directive, TopicAnswer, TopicCommand, TopicConfig, TopicEvent, TopicRejection, TopicUpdate, TopicView,
 };
-use pilothouse_rules::surface::Surface;
+use pilothouse_rules::registry::ToolTable;
+use pilothouse_rules::surface::{Surface, Terms};
+use pilothouse_rules::tokens::{Bytes4, TokenCounter};
 use pilothouse_rules::topic::TopicState;
 use pilothouse_rules::topic::transcript::Transcript;
 use pilothouse_rules::{Decider, Decision};
 
 use crate::durable::Pictured;
 use crate::hub::TopicPicture;
-use crate::wiring::Wiring;
+use crate::tasks::caught_now;
+use crate::wiring::{TopicPlace, Wiring};
 
 /// The topic's state and what its model is told, folded from the same events.
 pub struct Conversation {
@@ -68,6 +71,11 @@ impl Conversation {
             | Directive::CancelTurn { .. }
             | Directive::Announce(_) => true,
         }
+    }
+
+    /// The newest configuration: what is stricter in it counts at once.
+    pub fn newest_config(&self) -> Option<&TopicConfig> {
+        self.state.config()
     }
 
     /// The configuration of the turn that runs; the topic's own between turns.
@@ -132,33 +140,62 @@ impl Pictured for Conversation {
 
 /// The pinned surface of a topic, over its turns.
 #[derive(Default)]
-pub(super) struct Pin(Option<Surface>);
+pub(super) struct Pin {
+    surface: Option<Surface>,
+    /// What was last said about late tools, and of which table: looked through once for each.
+    late: Option<(Arc<ToolTable>, Option<String>)>,
+}
 
 impl Pin {
-    /// The surface for this step: pinned anew only at the first step of a turn, and only for a reason.
+    /// The surface for this step, and what its request says about late tools. It is pinned anew only at the first step
+    /// of a turn, and only for a reason.
     pub(super) fn for_step(
         &mut self,
         wiring: &Wiring,
+        place: &TopicPlace,
         config: &TopicConfig,
         at: StepRef,
         now: Timestamp,
-    ) -> Surface {
-        let table = wiring.registry.table.load();
-        let cold = cold_servers(wiring, config);
-        let kept = self.0.take().filter(|surface| {
-            at.step != StepId(1) || surface.must_repin(&table, config, now, &cold, &wiring.limits).is_none()
+    ) -> (Surface, Option<String>) {
+        let table = wiring.registry.table.load_full();
+        let kept = self.surface.take().filter(|surface| {
+            at.step != StepId(1)
+                || !place.take_repin()
+                    && surface
+                        .must_repin(&table, config, now, &cold_servers(wiring, config), &wiring.limits)
+                        .is_none()
         });
-        let mut surface = kept.unwrap_or_else(|| Surface::pin(&table, config, cold, now, &wiring.limits));
+        let mut surface = kept.unwrap_or_else(|| {
+            self.late = None;
+            pinned(wiring, &table, config, now)
+        });
         surface.used(now);
-        self.0 = Some(surface.clone());
-        surface
+        let late = match &self.late {
+            Some((seen, late)) if Arc::ptr_eq(seen, &table) => late.clone(),
+            Some(_) | None => surface.late(&table),
+        };
+        self.late = Some((table, late.clone()));
+        self.surface = Some(surface.clone());
+        (surface, late)
     }
 }
 
 /// What the topic would show if a turn began now.
 pub fn surface_now(wiring: &Wiring, config: &TopicConfig, now: Timestamp) -> Surface {
-    let table = wiring.registry.table.load();
-    Surface::pin(&table, config, cold_servers(wiring, config), now, &wiring.limits)
+    pinned(wiring, &wiring.registry.table.load(), config, now)
+}
+
+/// A counter of the embedder's that panics counts nothing: the default takes its place.
+fn pinned(wiring: &Wiring, table: &ToolTable, config: &TopicConfig, now: Timestamp) -> Surface {
+    let cold = cold_servers(wiring, config);
+    let pin = |counter: &dyn TokenCounter| {
+        let terms = Terms { limits: &wiring.limits, counter, shown: &wiring.shown };
+        Surface::pin(table, config, cold.clone(), now, terms)
+    };
+    caught_now(|| pin(wiring.counter.as_ref())).unwrap_or_else(|words| {
+        tracing::warn!(target: "pilothouse", %words, "the token counter panicked: tools are counted by the default");
+        pin(&Bytes4)
+    })
 }
 
 /// The tenant's servers that have never been listed. Looking is a read, so each is listed once in the background.

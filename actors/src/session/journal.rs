@@ -98,6 +98,7 @@ fn stamp(event: &TopicEvent) -> Timestamp {
         | TopicEvent::MessagesHeld { .. }
         | TopicEvent::CardOpened { .. }
         | TopicEvent::HeadlessSet { .. }
+        | TopicEvent::ToolTermsSet { .. }
         | TopicEvent::CallEdited { .. } => Timestamp::default(),
     }
 }

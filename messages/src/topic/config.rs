@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::id::{ServerId, TenantId};
+use crate::tool::ToolLists;
 
 /// How freely tools run without a person.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -56,6 +57,12 @@ pub struct TopicConfig {
     /// frozen.
     #[serde(skip)]
     pub headless: Headless,
+    /// Which of these tools it may use after all. Stored by an event of its own, like the next one.
+    #[serde(skip)]
+    pub tools: ToolLists,
+    /// The model's context window, in tokens; `None` stands for 32 000. It decides which tools are shown.
+    #[serde(skip)]
+    pub context_window: Option<u64>,
 }
 
 impl TopicConfig {
@@ -71,6 +78,8 @@ impl TopicConfig {
             surface_ttl_ms: None,
             approval_ttl_ms: None,
             headless: Headless::Park,
+            tools: ToolLists::default(),
+            context_window: None,
         }
     }
 
@@ -96,6 +105,10 @@ impl TopicConfig {
         next.surface_ttl_ms = patch.surface_ttl_ms.or(next.surface_ttl_ms);
         next.approval_ttl_ms = patch.approval_ttl_ms.or(next.approval_ttl_ms);
         next.headless = patch.headless.unwrap_or(next.headless);
+        if let Some(tools) = &patch.tools {
+            next.tools.clone_from(tools);
+        }
+        next.context_window = patch.context_window.or(next.context_window);
         next
     }
 }
@@ -119,4 +132,8 @@ pub struct ConfigPatch {
     pub approval_ttl_ms: Option<u64>,
     /// Another fate of calls that need a person.
     pub headless: Option<Headless>,
+    /// Other lists of tools, in place of both.
+    pub tools: Option<ToolLists>,
+    /// Another context window.
+    pub context_window: Option<u64>,
 }

@@ -8,6 +8,7 @@ use crate::id::{ApprovalId, Attempt, CallId, GrantId, MessageId, StepRef, TurnId
 use crate::json::JsonText;
 use crate::model::{FinishReason, Usage};
 use crate::time::Timestamp;
+use crate::tool::ToolLists;
 use crate::topic::command::{PlannedCall, Recovery};
 use crate::topic::config::{Headless, TopicConfig};
 
@@ -158,6 +159,14 @@ pub enum TopicEvent {
         /// The arguments that are sent.
         arguments: JsonText,
     },
+    /// Which tools it may use, and the window that they are shown in; part of the configuration that was recorded
+    /// before it.
+    ToolTermsSet {
+        /// Its lists.
+        tools: ToolLists,
+        /// The model's context window.
+        context_window: Option<u64>,
+    },
 }
 
 impl TopicEvent {
@@ -179,7 +188,8 @@ impl TopicEvent {
             | Self::MessagesHeld { .. }
             | Self::Recovered { .. }
             | Self::HeadlessSet { .. }
-            | Self::CallEdited { .. } => false,
+            | Self::CallEdited { .. }
+            | Self::ToolTermsSet { .. } => false,
         }
     }
 }

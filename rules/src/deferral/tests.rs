@@ -36,7 +36,7 @@ fn tools(count: usize, bytes: u64, defer: Defer) -> Vec<Arc<Entry>> {
         |n: usize, padding: usize| entry(&format!("t{n}"), defer, Some("x".repeat(1 + padding)), &json!({}));
     let smallest: Vec<_> = (0..count).map(|n| made(n, 0)).collect();
     let least: usize =
-        smallest.iter().map(|tool| crate::tokens::compact_json(&shown(tool, BYTES)).len()).sum();
+        smallest.iter().map(|tool| crate::tokens::compact_json(&as_owned(tool, BYTES)).len()).sum();
     let padding = usize::try_from(bytes).expect("it fits") - least;
     (0..count).map(|n| made(n, if n == 0 { padding } else { 0 })).collect()
 }
@@ -78,7 +78,7 @@ fn a_report_says_what_was_counted_what_was_saved_and_which_gate_decided() {
     all.push(entry("browser", Defer::Always, None, &json!({})));
     all.push(entry("fetch", Defer::Never, None, &json!({})));
     let cost = |tools: &[Arc<Entry>]| {
-        let shown: Vec<_> = tools.iter().map(|tool| shown(tool, BYTES)).collect();
+        let shown: Vec<_> = tools.iter().map(|tool| as_owned(tool, BYTES)).collect();
         ToolCost::new(tools.len(), Bytes4.tokens(&mut shown.iter()))
     };
     let expected = |window: u64, gate| {

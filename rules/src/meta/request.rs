@@ -144,3 +144,6 @@ fn found(input: &SearchInput, sight: &Sight<'_>, shelf: &Shelf<'_>) -> Found {
         answer.nothing.map(|nothing| (nothing.namespaces, nothing.nearest)).unwrap_or_default();
     Found { findings: findings.collect(), matched: answer.matched, namespaces, nearest }
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,15 +16,49 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use pilothouse_messages::id::ServerId;
 use pilothouse_messages::registry::Entry;
-use pilothouse_messages::tool::{ToolSource, identity_digits};
+use pilothouse_messages::tool::{ToolLists, ToolSource, identity_digits};
+use pilothouse_messages::topic::ResolvedTool;
 
 use crate::name::{camel, legacy_name, legacy_parts, slug};
 
 /// The longest text of a rule, in bytes; longer than an id with a raw name that any server has.
 pub const RULE_BYTES: usize = 1 << 10;
+
+/// What a rule looks at: a tool's identity and the names that it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity<'a> {
+    /// The wire name.
+    pub name: &'a str,
+    /// Who runs it.
+    pub source: &'a ToolSource,
+    /// The embedder's label of the server, or of the function.
+    pub label: &'a str,
+}
+
+impl<'a> From<&'a Entry> for Identity<'a> {
+    fn from(entry: &'a Entry) -> Self {
+        Self { name: &entry.name, source: &entry.source, label: &entry.label }
+    }
+}
+
+impl<'a> From<&'a Arc<Entry>> for Identity<'a> {
+    fn from(entry: &'a Arc<Entry>) -> Self {
+        Self::from(&**entry)
+    }
+}
+
+impl<'a> From<&'a ResolvedTool> for Identity<'a> {
+    fn from(tool: &'a ResolvedTool) -> Self {
+        Self { name: &tool.name, source: &tool.source, label: &tool.label }
+    }
+}
+
+/// The most rules of one pair of lists.
+pub const RULES_MAX: usize = 256;
 
 /// One line of an allow or deny list.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,6 +87,12 @@ pub enum PolicyRuleError {
     TooLong {
         /// Its length.
         bytes: usize,
+    },
+    /// There are more rules than are ever looked through.
+    #[error("there are {rules} policy rules, at most {RULES_MAX} are taken: use wildcards")]
+    TooMany {
+        /// How many.
+        rules: usize,
     },
     /// A wildcard without a server's name; every server without Latin letters in its name would share it.
     #[error("\"mcp____*\" names no server: use the server's id, as in mcp:my-server")]
@@ -102,35 +142,37 @@ impl PolicyRule {
     }
 
     /// Whether it means this tool.
-    pub fn matches(&self, entry: &Entry) -> bool {
+    pub fn matches<'a>(&self, tool: impl Into<Identity<'a>>) -> bool {
+        let tool = tool.into();
         match self {
             Self::Everything => true,
-            Self::Server(server) => entry.source.server() == Some(server),
-            Self::ServerNamed(name) => entry.source.server().is_some() && is_server_named(name, entry),
+            Self::Server(server) => tool.source.server() == Some(server),
+            Self::ServerNamed(name) => tool.source.server().is_some() && is_server_named(name, tool),
             Self::Named(name) => {
-                entry.source.raw_name() == name || entry.name == *name || is_legacy_name(name, entry)
+                tool.source.raw_name() == name || tool.name == name || is_legacy_name(name, tool)
             }
-            Self::Tool(source) => entry.source == *source,
+            Self::Tool(source) => tool.source == source,
         }
     }
 }
 
 /// By the name that the server has, or by the one that it had when the tool was named: a rule outlives a renaming.
-fn is_server_named(name: &str, entry: &Entry) -> bool {
-    let at_first_sight = entry.name.strip_prefix("mcp__").and_then(|rest| rest.strip_prefix(name));
+fn is_server_named(name: &str, tool: Identity<'_>) -> bool {
+    let at_first_sight = tool.name.strip_prefix("mcp__").and_then(|rest| rest.strip_prefix(name));
     at_first_sight.is_some_and(|rest| rest.starts_with("__"))
-        || camel(&entry.label) == name
-        || slug(&entry.label) == name
+        || camel(tool.label) == name
+        || slug(tool.label) == name
 }
 
-fn is_legacy_name(name: &str, entry: &Entry) -> bool {
-    let ToolSource::Mcp { server, tool } = &entry.source else { return false };
+fn is_legacy_name(name: &str, identity: Identity<'_>) -> bool {
+    let ToolSource::Mcp { server, tool } = identity.source else { return false };
     if !name.starts_with("mcp__") {
         return false;
     }
     let digits = || identity_digits(server.as_str(), tool);
-    let at_first_sight = entry.name.strip_prefix(name).and_then(|rest| rest.strip_prefix('_'));
-    at_first_sight.is_some_and(|rest| rest.starts_with(&digits())) || legacy_name(&entry.label, tool) == name
+    let at_first_sight = identity.name.strip_prefix(name).and_then(|rest| rest.strip_prefix('_'));
+    at_first_sight.is_some_and(|rest| rest.starts_with(&digits()))
+        || legacy_name(identity.label, tool) == name
 }
 
 impl FromStr for PolicyRule {
@@ -212,16 +254,37 @@ impl ToolPolicy {
         Self { reach, allow: None, deny: Vec::new() }
     }
 
+    /// What an embedder wrote. Texts that can mean no tool ([`faults`](Self::faults)) mean none here, either: an allow
+    /// list of such texts lets nothing through.
+    pub fn of(lists: &ToolLists, reach: PolicyReach) -> Self {
+        let parsed =
+            |texts: &[String]| texts.iter().filter_map(|text| PolicyRule::parse(text).ok()).collect();
+        Self { reach, allow: lists.allow.as_deref().map(parsed), deny: parsed(&lists.deny) }
+    }
+
+    /// What is wrong with these lists, if anything is; whoever takes them from an embedder refuses them then.
+    ///
+    /// # Errors
+    /// The first fault.
+    pub fn faults(lists: &ToolLists) -> Result<(), PolicyRuleError> {
+        let rules = lists.rules().count();
+        if rules > RULES_MAX {
+            return Err(PolicyRuleError::TooMany { rules });
+        }
+        lists.rules().try_for_each(|text| PolicyRule::parse(text).map(drop))
+    }
+
     /// What it says about this tool.
-    pub fn admits(&self, entry: &Entry) -> Admission<'_> {
-        if !self.reaches(entry) {
+    pub fn admits<'a>(&self, tool: impl Into<Identity<'a>>) -> Admission<'_> {
+        let tool = tool.into();
+        if !self.reaches(tool) {
             return Admission::Admitted;
         }
-        if let Some(rule) = self.deny.iter().find(|rule| rule.matches(entry)) {
+        if let Some(rule) = self.deny.iter().find(|rule| rule.matches(tool)) {
             return Admission::Denied(rule);
         }
         match &self.allow {
-            Some(rules) if !rules.iter().any(|rule| rule.matches(entry)) => Admission::NotAllowed,
+            Some(rules) if !rules.iter().any(|rule| rule.matches(tool)) => Admission::NotAllowed,
             Some(_) | None => Admission::Admitted,
         }
     }
@@ -229,19 +292,19 @@ impl ToolPolicy {
     /// The rules that mean none of these tools, allow list first.
     pub fn unmatched<'a>(
         &'a self,
-        entries: impl IntoIterator<Item = &'a std::sync::Arc<Entry>>,
+        entries: impl IntoIterator<Item = &'a Arc<Entry>>,
     ) -> Vec<UnmatchedRule<'a>> {
         let mut left: Vec<&PolicyRule> = self.allow.iter().flatten().chain(&self.deny).collect();
-        for entry in entries.into_iter().filter(|entry| self.reaches(entry)) {
+        for entry in entries.into_iter().filter(|entry| self.reaches((*entry).into())) {
             left.retain(|rule| !rule.matches(entry));
         }
         left.into_iter().map(|rule| UnmatchedRule { rule }).collect()
     }
 
-    fn reaches(&self, entry: &Entry) -> bool {
+    fn reaches(&self, tool: Identity<'_>) -> bool {
         match &self.reach {
             PolicyReach::Everywhere => true,
-            PolicyReach::Server(server) => entry.source.server() == Some(server),
+            PolicyReach::Server(server) => tool.source.server() == Some(server),
         }
     }
 }

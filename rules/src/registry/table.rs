@@ -6,9 +6,10 @@ use std::sync::Arc;
 use pilothouse_messages::id::ServerId;
 use pilothouse_messages::registry::Entry;
 use pilothouse_messages::scope::Scope;
-use pilothouse_messages::topic::ResolvedTool;
+use pilothouse_messages::topic::{ResolvedTool, TopicConfig};
 
 use super::Offered;
+use super::policy::{Admission, PolicyReach, ToolPolicy};
 use crate::cut::{TITLE_BYTES, cut};
 
 /// Every tool at one moment, sorted by the bytes of the names, which are all different.
@@ -54,6 +55,13 @@ impl ToolTable {
     pub fn select_active(&self, scope: &Scope) -> impl Iterator<Item = &Arc<Entry>> {
         self.entries.iter().filter(|entry| scope.admits(entry))
     }
+}
+
+/// What a topic of this configuration may use.
+pub fn scope_of(config: &TopicConfig) -> Scope {
+    let scope = Scope::new(config.tenant.clone(), config.servers.clone(), config.builtins.clone());
+    let policy = ToolPolicy::of(&config.tools, PolicyReach::Everywhere);
+    scope.narrowed(config.tools.clone(), move |entry| policy.admits(entry) == Admission::Admitted)
 }
 
 /// The tool of this entry as it stands now.

@@ -1,20 +1,13 @@
 //! Decides how losses are told.
 
+pub use pilothouse_messages::tool::Loosened;
+
 use crate::cut::cut;
 
 /// How many losses are told one by one.
 const LOSSES_MAX: usize = 32;
 /// The longest pointer, in bytes.
 const AT_BYTES_MAX: usize = 256;
-
-/// One thing that the shown schema says less exactly than the server's.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Loosened {
-    /// Where: a JSON Pointer into the server's schema, with references followed; cut at 256 bytes.
-    pub at: String,
-    /// What was lost.
-    pub what: String,
-}
 
 /// The losses of one schema, bounded.
 #[derive(Debug, Default)]

@@ -24,12 +24,22 @@ Further tools are not listed here. Find one by search, look at its signature, th
 </usage>
 ";
 
+const LATE_HEAD: &str = "<late-tools>
+These tools became available during this conversation. Find them with tool_search, then call them with tool_invoke:
+";
+
 /// The section about these tools; nothing if there are none.
 ///
 /// The same tools always give the same bytes, in any order.
 pub fn deferred_section<'a>(deferred: impl IntoIterator<Item = &'a Arc<Entry>>) -> Option<String> {
     let block = namespaces_block(deferred.into_iter().map(|entry| entry.namespace_label()));
     (!block.is_empty()).then(|| format!("{HEAD}{block}\n</deferred-tools>"))
+}
+
+/// The section about tools that came after the block was pinned; nothing if there are none.
+pub(super) fn late_section<'a>(late: impl IntoIterator<Item = &'a Arc<Entry>>) -> Option<String> {
+    let block = namespaces_block(late.into_iter().map(|entry| entry.namespace_label()));
+    (!block.is_empty()).then(|| format!("{LATE_HEAD}{block}\n</late-tools>"))
 }
 
 /// One line a label with the number of its tools, by bytes of the labels; empty if there is none.

@@ -9,6 +9,7 @@ use super::*;
 use crate::name::wire_name;
 use crate::registry::Registry;
 use crate::registry::sample::{offer, offer_of, registry, server, tell, tell_offer, tenant, tool, withdraw};
+use crate::tokens::Bytes4;
 
 const PINNED: Timestamp = Timestamp(1_000_000);
 
@@ -21,7 +22,9 @@ fn config() -> TopicConfig {
 }
 
 fn pinned(registry: &Registry, config: &TopicConfig, cold_ids: &[&str]) -> Surface {
-    Surface::pin(&registry.table(), config, cold(cold_ids), PINNED, &Limits::default())
+    let (limits, shown) = (Limits::default(), ShownTools::default());
+    let terms = Terms { limits: &limits, counter: &Bytes4, shown: &shown };
+    Surface::pin(&registry.table(), config, cold(cold_ids), PINNED, terms)
 }
 
 fn reason(
@@ -46,14 +49,17 @@ fn a_surface_shows_the_tools_in_scope_sorted_with_their_schemas() {
         description: description.into(),
         input_schema: input_schema.clone(),
     };
-    let plain = JsonText::from(json!({"type": "object"}));
+    let plain = JsonText::from(json!({"type": "object", "properties": {}}));
     let expected = SurfaceView::new(vec![
         shown("Zeta", "does Zeta", &plain),
         shown("alpha", "does alpha", &plain),
         shown(&wire_name("db", "db", "query"), "does query", &schema),
     ]);
     let surface = pinned(&registry, &config, &[]);
-    assert_eq!((&**surface.view(), surface.used_at), (&expected, PINNED));
+    let view = surface.view();
+    let nothing = (&Vec::new(), &None, &Vec::new());
+    assert_eq!((&view.deferred, &view.section, &view.loosened), nothing);
+    assert_eq!((&view.tools, view.hash, surface.used_at), (&expected.tools, expected.hash, PINNED));
 }
 
 #[test]
@@ -80,7 +86,8 @@ fn a_description_is_the_owners_text_without_control_characters_and_bounded() {
         tell_offer(&mut registry, offer_of("db", vec![definition]));
         let mut limits = Limits::default();
         limits.description_bytes = bytes;
-        let surface = Surface::pin(&registry.table(), &config(), cold(&[]), PINNED, &limits);
+        let terms = Terms { limits: &limits, counter: &Bytes4, shown: &ShownTools::default() };
+        let surface = Surface::pin(&registry.table(), &config(), cold(&[]), PINNED, terms);
         assert_eq!(surface.view().tools[0].description, expected, "{description:?} {title:?}");
     }
 }

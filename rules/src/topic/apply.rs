@@ -71,6 +71,13 @@ impl TopicState {
                 }
                 Told::new()
             }
+            TopicEvent::ToolTermsSet { tools, context_window } => {
+                if let Some(config) = &mut self.config {
+                    config.tools.clone_from(tools);
+                    config.context_window = *context_window;
+                }
+                Told::new()
+            }
             TopicEvent::CallEdited { call, arguments } => {
                 if let Some(call) = self.call_mut(*call) {
                     call.planned.arguments = arguments.clone();

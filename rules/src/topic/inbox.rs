@@ -1,5 +1,6 @@
 //! What comes from people and embedders: opening, configuring, sending.
 
+use pilothouse_messages::tool::ToolLists;
 use pilothouse_messages::topic::{
     ConfigPatch, Headless, Receipt, TopicAnswer, TopicConfig, TopicEvent, TopicRejection,
 };
@@ -47,12 +48,22 @@ impl Draft<'_> {
     /// What is stricter counts at once, also for cards that wait.
     fn record_config(mut self, config: TopicConfig) -> Ruling {
         let headless = config.headless;
+        let terms = (config.tools.clone(), config.context_window);
         let tightened = self.state.open.as_ref().map(|turn| (turn, config.clone()));
-        // What is stored of it leaves this out; the event after it says it, where it is not the default.
-        let stored = TopicConfig { headless: Headless::default(), ..config };
+        // What is stored of it leaves these out; the events after it say them, where they are not the default.
+        let stored = TopicConfig {
+            headless: Headless::default(),
+            tools: ToolLists::default(),
+            context_window: None,
+            ..config
+        };
         self.event(TopicEvent::Configured { config: stored, at: self.now });
         if headless != Headless::default() {
             self.event(TopicEvent::HeadlessSet { headless });
+        }
+        if terms != (ToolLists::default(), None) {
+            let (tools, context_window) = terms;
+            self.event(TopicEvent::ToolTermsSet { tools, context_window });
         }
         if let Some((turn, config)) = tightened {
             self.tighten(turn, &config);

@@ -78,7 +78,8 @@ impl Transcript {
             | TopicEvent::StepFinished { .. }
             | TopicEvent::CardOpened { .. }
             | TopicEvent::Recovered { .. }
-            | TopicEvent::HeadlessSet { .. } => {}
+            | TopicEvent::HeadlessSet { .. }
+            | TopicEvent::ToolTermsSet { .. } => {}
         }
     }
 

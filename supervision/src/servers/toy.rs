@@ -271,6 +271,7 @@ impl House {
         let wiring = Arc::new(Wiring::new(Materials {
             layers: Default::default(),
             repair: None,
+            counter: Arc::new(pilothouse_rules::tokens::Bytes4),
             limits,
             clock: Arc::new(TokioClock::starting_at(Timestamp(1_000_000))),
             store: Arc::new(store.clone()),

@@ -38,7 +38,7 @@ fn identity(entry: &Entry) -> String {
 
 fn matched(table: &ToolTable, rule: &PolicyRule) -> Vec<String> {
     let mut found: Vec<_> =
-        table.entries().iter().filter(|entry| rule.matches(entry)).map(|entry| identity(entry)).collect();
+        table.entries().iter().filter(|entry| rule.matches(*entry)).map(|entry| identity(entry)).collect();
     found.sort();
     found
 }

@@ -155,6 +155,7 @@ impl ConfigFields {
             surface_ttl_ms: self.surface_ttl_ms,
             approval_ttl_ms: self.approval_ttl_ms,
             headless: self.headless,
+            ..ConfigPatch::default()
         }
     }
 }
