@@ -142,7 +142,8 @@ pub mod tool {
     pub use pilothouse_messages::deferral::Defer;
     pub use pilothouse_messages::scope::Scope;
     pub use pilothouse_messages::tool::{
-        Effect, ShownTool, SurfaceView, ToolDefinition, ToolSource, identity_digits,
+        DeferredGroup, Effect, LoosenedTool, ShownTool, SurfaceView, ToolDefinition, ToolLists, ToolSource,
+        identity_digits,
     };
 }
 

@@ -24,6 +24,7 @@ use pilothouse_messages::json::JsonText;
 use pilothouse_messages::model::ModelRequest;
 use pilothouse_messages::topic::{Directive, Recovery, ResolvedTool, RunBasis, TopicCommand};
 use pilothouse_rules::Decider;
+use pilothouse_rules::registry::policy::refusal;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -321,7 +322,7 @@ impl SessionShell {
     ) {
         let report = Report(self.myself.clone());
         let cancel = self.turn_token(call.turn);
-        let (wiring, permits) = (self.wiring.clone(), self.calls.clone());
+        let (wiring, permits, place) = (self.wiring.clone(), self.calls.clone(), self.place.clone());
         let topic = self.place.topic.clone();
         let Phase::Live(state) = &self.phase else { return };
         let tenant = state.state().turn_config().map(|config| config.tenant).unwrap_or_default();
@@ -347,7 +348,8 @@ impl SessionShell {
             // The semaphore is never closed; a call without a permit would only be one too many.
             let _permit = permits.acquire_owned().await;
             // A rule may have become stricter since the call was allowed, or while its card waited.
-            if let Some(reason) = gate::denial(&wiring, &subject) {
+            let listed = || refusal(&place.hub.view()?.config.tools, &subject.tool);
+            if let Some(reason) = gate::denial(&wiring, &subject).or_else(listed) {
                 let result = CallResult::said(CallOutcome::Denied, reason);
                 return report.tell(TopicCommand::CallReturned { call, attempt, result });
             }

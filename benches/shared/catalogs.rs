@@ -95,6 +95,7 @@ pub fn offer(registry: &mut Registry, catalog: &Catalog) {
         tenant: None,
         listing: ListingView::new(server, ListingState::Warm, Some(Arc::new(listing))),
         disabled: Vec::new(),
+        tools: Default::default(),
         force_prompt: Vec::new(),
         effects: Vec::new(),
         trust_annotations: false,

@@ -116,6 +116,14 @@ pub enum StartError {
         /// In plain words; it shows no part of the value.
         reason: String,
     },
+    /// A server's allow or deny list has a rule that is none.
+    #[error("cannot start: the lists of the server \"{server}\" cannot be used: {reason}")]
+    Rule {
+        /// Whose.
+        server: ServerId,
+        /// In plain words.
+        reason: String,
+    },
     /// A server needs what was not compiled in.
     #[error("cannot start: the server \"{server}\" needs the cargo feature {feature}: turn it on")]
     Feature {
@@ -249,6 +257,12 @@ pub enum TopicError {
         /// The name.
         model: String,
     },
+    /// The topic's allow or deny list has a rule that is none; nothing was changed.
+    #[error("the topic's lists cannot be used: {reason}")]
+    Rule {
+        /// In plain words.
+        reason: String,
+    },
     /// The topic said no; nothing was changed.
     #[error(transparent)]
     Rejected(#[from] TopicRejection),
@@ -261,7 +275,7 @@ impl TopicError {
     /// `true` if the same request may succeed later.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Unknown { .. } | Self::Id { .. } | Self::UnknownModel { .. } => false,
+            Self::Unknown { .. } | Self::Id { .. } | Self::UnknownModel { .. } | Self::Rule { .. } => false,
             Self::Rejected(rejection) => rejection.is_retryable(),
             Self::Ask(ask) => ask.is_retryable(),
         }

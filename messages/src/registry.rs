@@ -9,7 +9,7 @@ use crate::digest::Digest;
 use crate::id::{ServerId, TenantId};
 use crate::listing::ListingView;
 use crate::scope::Applies;
-use crate::tool::{Effect, ToolDefinition, ToolSource};
+use crate::tool::{Effect, ToolDefinition, ToolLists, ToolSource};
 
 /// One tool in the registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,6 +98,8 @@ pub struct ServerTools {
     pub listing: ListingView,
     /// Raw names that are hidden.
     pub disabled: Vec<String>,
+    /// Which of its tools there are at all.
+    pub tools: ToolLists,
     /// Raw names that always ask.
     pub force_prompt: Vec<String>,
     /// Effects that the embedder states, by raw name.

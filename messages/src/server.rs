@@ -12,7 +12,7 @@ use crate::endpoint::Endpoint;
 use crate::id::{Revision, ServerId, TenantId};
 use crate::secret::Secret;
 use crate::time::Timestamp;
-use crate::tool::Effect;
+use crate::tool::{Effect, ToolLists};
 
 /// How a server is reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,6 +83,8 @@ pub struct ServerDefinition {
     pub force_prompt: Vec<String>,
     /// Raw names of tools that are hidden.
     pub disabled: Vec<String>,
+    /// Which of its tools there are at all.
+    pub tools: ToolLists,
     /// Effects that the embedder states, by raw name.
     pub effects: BTreeMap<String, Effect>,
     /// Whether the server's annotations are believed (default: no).
@@ -103,6 +105,7 @@ impl ServerDefinition {
             call_timeout: None,
             force_prompt: Vec::new(),
             disabled: Vec::new(),
+            tools: ToolLists::default(),
             effects: BTreeMap::new(),
             trust_annotations: false,
         }

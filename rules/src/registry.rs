@@ -24,6 +24,7 @@ use pilothouse_messages::tool::{Effect, ToolDefinition, ToolSource};
 
 use crate::name::{is_wire_name_for_provider, numbered_wire_name, wire_name};
 use crate::{Decider, Decision};
+use policy::{Admission, PolicyReach, ToolPolicy};
 
 mod near;
 pub mod policy;
@@ -138,7 +139,10 @@ impl Registry {
         for tool in shown(tools) {
             let Some(name) = self.name_of(&tools.server, &tool.name) else { continue };
             let known = before.and_then(|entries| entries.get(&tool.name));
-            entries.insert(tool.name.clone(), Arc::new(terms.entry(tool, name, known)));
+            let entry = terms.entry(tool, name, known);
+            if terms.policy.admits(&entry) == Admission::Admitted {
+                entries.insert(tool.name.clone(), Arc::new(entry));
+            }
         }
         self.offers.insert(tools.server.clone(), Arc::new(entries));
         self.rebuild();
@@ -216,12 +220,20 @@ fn shown(tools: &ServerTools) -> impl Iterator<Item = &ToolDefinition> {
     tools.listing.tools().iter().filter(move |tool| hidden_or_seen.insert(&tool.name))
 }
 
+/// The tools that a server alone would have, under the names that they would get now.
+pub fn entries_of(tools: &ServerTools) -> Vec<Arc<Entry>> {
+    let terms = Terms::of(tools);
+    let name = |tool: &ToolDefinition| wire_name(tools.server.as_str(), &tools.name, &tool.name);
+    shown(tools).map(|tool| Arc::new(terms.entry(tool, &name(tool), None))).collect()
+}
+
 /// What the embedder says about one server's tools, ready to be looked up.
 struct Terms<'a> {
     tools: &'a ServerTools,
     owner: Option<Digest>,
     forced: BTreeSet<&'a str>,
     effects: BTreeMap<&'a str, Effect>,
+    policy: ToolPolicy,
 }
 
 impl<'a> Terms<'a> {
@@ -230,6 +242,7 @@ impl<'a> Terms<'a> {
             tools,
             owner: tools.listing.listing.as_ref().map(|listing| listing.definition),
             forced: tools.force_prompt.iter().map(String::as_str).collect(),
+            policy: ToolPolicy::of(&tools.tools, PolicyReach::Server(tools.server.clone())),
             effects: tools.effects.iter().map(|(tool, effect)| (tool.as_str(), *effect)).collect(),
         }
     }

@@ -23,7 +23,7 @@ use crate::builder::{Builder, Server};
 use crate::inner::Inner;
 use crate::server::ServerHandle;
 use crate::stop::Shutdown;
-use crate::topic::Topic;
+use crate::topic::{Topic, usable};
 use crate::tree;
 
 /// A running Pilothouse. Cheap to clone; when the last clone and the last handle are dropped it shuts down in the
@@ -47,7 +47,7 @@ impl Runtime {
     /// an earlier process have been recovered when this returns.
     ///
     /// # Errors
-    /// [`TopicError::Id`], [`TopicError::UnknownModel`], a rejection (another tenant's topic), or that the topic could
+    /// [`TopicError::Id`], [`TopicError::UnknownModel`], [`TopicError::Rule`], a rejection (another tenant's topic), or that the topic could
     /// not be asked.
     pub async fn open_topic(
         &self,
@@ -58,6 +58,7 @@ impl Runtime {
         if !self.0.wiring.knows_model(&config.model) {
             return Err(TopicError::UnknownModel { model: config.model });
         }
+        usable(&config.tools)?;
         let topic = self.session(topic).await?;
         topic.command(TopicCommand::Open { config }).await?;
         Ok(topic)

@@ -9,10 +9,11 @@ use pilothouse_actors::wiring::TopicPlace;
 use pilothouse_messages::call::CallResult;
 use pilothouse_messages::error::{AskError, TopicError};
 use pilothouse_messages::id::{MessageId, TopicId, TurnId};
-use pilothouse_messages::tool::SurfaceView;
+use pilothouse_messages::tool::{SurfaceView, ToolLists};
 use pilothouse_messages::topic::{
     ConfigPatch, Receipt, TopicAnswer, TopicCommand, TopicRejection, TopicView,
 };
+use pilothouse_rules::registry::policy::{PolicyReach, ToolPolicy};
 use pilothouse_rules::registry::scope_of;
 use serde_json::Value;
 
@@ -102,13 +103,14 @@ impl Topic {
     /// Changes the configuration. `true` if a turn is open, so that it waits for the next one.
     ///
     /// # Errors
-    /// [`TopicError::UnknownModel`], or that the topic could not be asked.
+    /// [`TopicError::UnknownModel`], [`TopicError::Rule`], or that the topic could not be asked.
     pub async fn configure(&self, patch: ConfigPatch) -> Result<bool, TopicError> {
         if let Some(model) = &patch.model
             && !self.inner.wiring.knows_model(model)
         {
             return Err(TopicError::UnknownModel { model: model.clone() });
         }
+        patch.tools.as_ref().map_or(Ok(()), usable)?;
         match self.command(TopicCommand::Configure { patch }).await? {
             TopicAnswer::Configured { at_next_turn } => Ok(at_next_turn),
             TopicAnswer::Sent { .. } | TopicAnswer::Stopped { .. } | TopicAnswer::Noted => Ok(false),
@@ -173,8 +175,27 @@ impl Topic {
         Some(surface_now(&self.inner.wiring, &view.config, self.inner.wiring.clock.now()).view().clone())
     }
 
+    /// Has the next turn pin the surface anew, as it is then. The turn that runs goes on with its own.
+    pub fn repin(&self) {
+        self.place.ask_repin();
+    }
+
+    /// What an embedder should look at: rules of the topic's lists that mean no tool that there is now. They may be
+    /// misspelt, or early. From snapshots; never waits.
+    pub fn warnings(&self) -> Vec<String> {
+        let Some(view) = self.view() else { return Vec::new() };
+        let table = self.inner.wiring.registry.table.load();
+        let policy = ToolPolicy::of(&view.config.tools, PolicyReach::Everywhere);
+        policy.unmatched(table.entries()).iter().map(ToString::to_string).collect()
+    }
+
     pub(crate) async fn command(&self, command: TopicCommand) -> Result<TopicAnswer, TopicError> {
         let told = self.place.slot.ask(|reply| SessionMsg::Command { command, reply: Some(reply) }).await?;
         told.map_err(TopicError::Rejected)
     }
+}
+
+/// Refuses lists of which a rule can mean no tool.
+pub(crate) fn usable(lists: &ToolLists) -> Result<(), TopicError> {
+    ToolPolicy::faults(lists).map_err(|error| TopicError::Rule { reason: error.to_string() })
 }

@@ -73,11 +73,6 @@ impl Conversation {
         }
     }
 
-    /// The newest configuration: what is stricter in it counts at once.
-    pub fn newest_config(&self) -> Option<&TopicConfig> {
-        self.state.config()
-    }
-
     /// The configuration of the turn that runs; the topic's own between turns.
     pub fn turn_config(&self) -> Option<TopicConfig> {
         self.state.turn_config().cloned()

@@ -309,6 +309,16 @@ impl ToolPolicy {
     }
 }
 
+/// Why a topic's lists do not let this tool run; `None` if they do. Asked again when a call is sent, since lists may have
+/// become stricter by then.
+pub fn refusal<'a>(lists: &ToolLists, tool: impl Into<Identity<'a>>) -> Option<String> {
+    match ToolPolicy::of(lists, PolicyReach::Everywhere).admits(tool) {
+        Admission::Admitted => None,
+        Admission::NotAllowed => Some("the topic's allow list does not have this tool".to_owned()),
+        Admission::Denied(rule) => Some(format!("the topic's deny list has this tool, by \"{rule}\"")),
+    }
+}
+
 /// What all of these lists together say: a deny from any wins, then a list that does not allow the tool.
 pub fn admits_all<'a>(policies: impl IntoIterator<Item = &'a ToolPolicy>, entry: &Entry) -> Admission<'a> {
     let mut admission = Admission::Admitted;

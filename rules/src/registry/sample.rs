@@ -57,6 +57,7 @@ pub(crate) fn offer_of(id: &str, tools: Vec<ToolDefinition>) -> ServerTools {
         tenant: None,
         listing: ListingView::new(server(id), ListingState::Warm, Some(Arc::new(listing))),
         disabled: Vec::new(),
+        tools: Default::default(),
         force_prompt: Vec::new(),
         effects: Vec::new(),
         trust_annotations: false,

@@ -14,6 +14,7 @@ use super::ending::awaited;
 use super::open_turn::{Call, CardStage, Delivery, OpenTurn, Stage};
 use super::{Ruling, TopicState};
 use crate::gate::{Modes, Need, headless, need_in};
+use crate::registry::policy::refusal;
 
 /// A call that waits for a person, with the turn that it belongs to.
 #[derive(Clone, Copy)]
@@ -161,6 +162,9 @@ impl<'a> Draft<'a> {
         let denied = |call: &Call| {
             // What guards said is on the card; here only what changed counts.
             let tool = call.planned.tool.as_ref()?;
+            if let Some(words) = refusal(&newest.tools, tool) {
+                return Some((call.planned.call, awaited(call)?, words));
+            }
             match need_in(tool, &Findings::default(), modes, headless) {
                 Need::Deny(words) => Some((call.planned.call, awaited(call)?, words)),
                 Need::Run(_) | Need::Ask(_) => None,

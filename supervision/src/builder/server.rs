@@ -13,6 +13,7 @@ use pilothouse_messages::limits::{Limits, WAIT_MAX};
 use pilothouse_messages::secret::Secret;
 use pilothouse_messages::server::{Proxies, ServerDefinition, Transport};
 use pilothouse_messages::tool::Effect;
+use pilothouse_rules::registry::policy::ToolPolicy;
 
 /// A definition with the way to reach it.
 pub(crate) type Reachable = (ServerDefinition, Arc<dyn Connector>);
@@ -230,6 +231,20 @@ impl Server {
         self.with(|definition| definition.disabled.push(tool))
     }
 
+    /// Leaves only those of its tools that a rule like this means; several rules add up. A rule is a tool's raw, wire or
+    /// legacy name, or a wildcard (`*`, `mcp__name__*`, `mcp:id`).
+    pub fn allow(self, rule: impl Into<String>) -> Self {
+        let rule = rule.into();
+        self.with(|definition| definition.tools.allow.get_or_insert_default().push(rule))
+    }
+
+    /// Takes away those of its tools that this rule means, even if they are allowed; as [`allow`](Self::allow)
+    /// otherwise.
+    pub fn deny(self, rule: impl Into<String>) -> Self {
+        let rule = rule.into();
+        self.with(|definition| definition.tools.deny.push(rule))
+    }
+
     /// Defines it, but does not run it until it is enabled.
     pub fn disabled(self) -> Self {
         self.with(|definition| definition.enabled = false)
@@ -260,6 +275,9 @@ impl Server {
                 let reason = "only a server behind a URL is sent headers".to_owned();
                 return Err(StartError::Header { server, name, reason });
             }
+        }
+        if let Err(error) = ToolPolicy::faults(&definition.tools) {
+            return Err(StartError::Rule { server, reason: error.to_string() });
         }
         let clamped = |wait: Duration| wait.min(WAIT_MAX);
         definition.connect_timeout = definition.connect_timeout.map(clamped);

@@ -41,6 +41,7 @@ impl From<TopicError> for Refusal {
             TopicError::Unknown { .. } => "unknown_topic",
             TopicError::Id { .. } => "malformed_id",
             TopicError::UnknownModel { .. } => "unknown_model",
+            TopicError::Rule { .. } => "malformed_rule",
             TopicError::Rejected(rejection) => rejected(rejection),
             TopicError::Ask(ask) => asked(ask),
             // The enum may grow; the words still say what happened.

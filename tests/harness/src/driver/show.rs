@@ -11,7 +11,7 @@ use pilothouse::listing::{ListingState, ListingView};
 use pilothouse::server::ServerView;
 use pilothouse::tool::{SurfaceView, ToolDefinition};
 use pilothouse::topic::{
-    CallState, CallView, MessageView, Receipt, StopReason, TopicUpdate, TopicView, TurnView,
+    CallState, CallView, MessageView, Receipt, StopReason, TopicConfig, TopicUpdate, TopicView, TurnView,
 };
 use pilothouse::tree::{RuntimeEvent, TreeNode};
 use serde::Serialize;
@@ -166,9 +166,12 @@ fn tool(tool: &ToolDefinition) -> Value {
     Value::Object(shown)
 }
 
-/// What a model is shown. Nothing is deferred: this version shows every tool whole.
+/// What a model is shown, what it finds by search instead, and why.
 pub(super) fn surface(surface: &SurfaceView) -> Fields {
-    fields(json!({"tools": surface.tools, "deferred": [], "hash": surface.hash}))
+    fields(json!({
+        "tools": surface.tools, "deferred": surface.deferred, "section": surface.section,
+        "report": surface.deferral, "loosened": surface.loosened, "hash": surface.hash,
+    }))
 }
 
 /// Where a subscriber is.
@@ -182,10 +185,19 @@ pub(super) fn view(view: &TopicView) -> Fields {
     let messages = |messages: &[MessageView]| messages.iter().map(message).collect::<Vec<_>>();
     fields(json!({
         "topic": view.topic, "sequence": sequence(view.sequence), "status": view.status,
-        "config": object(shown(&view.config)), "turns": turns, "earlier_turns": view.earlier_turns,
+        "config": config(&view.config), "turns": turns, "earlier_turns": view.earlier_turns,
         "queue": messages(&view.queue), "held": messages(&view.held),
         "cards": view.cards.iter().map(card).collect::<Vec<_>>(),
     }))
+}
+
+fn config(config: &TopicConfig) -> Value {
+    // What events of their own store is no field of the stored form.
+    let told = json!({
+        "headless": config.headless, "context_window": config.context_window,
+        "tools": (!config.tools.is_open()).then(|| &config.tools),
+    });
+    Value::Object(joined(shown(config), fields(told)))
 }
 
 fn turn(turn: &TurnView) -> Value {

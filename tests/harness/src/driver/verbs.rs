@@ -148,6 +148,7 @@ impl Stage {
         let surface = topic.surface();
         let mut shown = surface.map(|surface| show::surface(&surface)).unwrap_or_default();
         shown.insert("topic".into(), json!(fields.topic));
+        shown.insert("warnings".into(), json!(topic.warnings()));
         Ok(shown)
     }
 

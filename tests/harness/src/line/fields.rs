@@ -6,7 +6,7 @@ use pilothouse::approval::Verdict;
 use pilothouse::id::{ServerId, TenantId, TopicId};
 use pilothouse::model::scripted::{Step, ToolRef};
 use pilothouse::secret::Secret;
-use pilothouse::tool::Effect;
+use pilothouse::tool::{Effect, ToolLists};
 use pilothouse::topic::{ConfigPatch, Headless, PermissionMode};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
@@ -33,6 +33,9 @@ pub struct ServerFields {
     /// Raw names of tools that are hidden.
     #[serde(default)]
     pub disabled: Vec<String>,
+    /// Rules for the tools that there are at all.
+    #[serde(default)]
+    pub tools: ToolListFields,
     /// Whether its annotations are believed.
     #[serde(default)]
     pub trust_annotations: bool,
@@ -141,6 +144,27 @@ pub struct ConfigFields {
     pub approval_ttl_ms: Option<u64>,
     /// What becomes of a call that needs a person.
     pub headless: Option<Headless>,
+    /// The model's context window, in tokens.
+    pub context_window: Option<u64>,
+    /// Which of these tools it may use after all.
+    pub tools: Option<ToolListFields>,
+}
+
+/// An allow list and a deny list of tools.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolListFields {
+    /// What is let through; everything if it is left out.
+    pub allow: Option<Vec<String>>,
+    /// What is not.
+    #[serde(default)]
+    pub deny: Vec<String>,
+}
+
+impl ToolListFields {
+    fn lists(&self) -> ToolLists {
+        ToolLists { allow: self.allow.clone(), deny: self.deny.clone() }
+    }
 }
 
 impl ConfigFields {
@@ -155,7 +179,8 @@ impl ConfigFields {
             surface_ttl_ms: self.surface_ttl_ms,
             approval_ttl_ms: self.approval_ttl_ms,
             headless: self.headless,
-            ..ConfigPatch::default()
+            tools: self.tools.as_ref().map(ToolListFields::lists),
+            context_window: self.context_window,
         }
     }
 }

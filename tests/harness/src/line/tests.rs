@@ -19,6 +19,7 @@ fn every_verb_is_read_with_all_its_fields() {
     let peer = json!({"peer": {"tools": [{"name": "add", "echo": true}], "page_size": 2, "faults": [{"exit_after": 3}]}});
     let server = json!({"id": "files", "name": "Files", "transport": stdio, "connect_timeout_ms": 1,
         "call_timeout_ms": 2, "force_prompt": ["write"], "disabled": ["drop"], "trust_annotations": true,
+        "tools": {"allow": ["read", "fetch"], "deny": ["mcp__files__*"]},
         "effects": {"read": "reads", "fetch": "open_world"}, "tenant": "acme"});
     let script = json!([{"text": "hi", "calls": [{"tool": {"server": "files", "tool": "read"}, "arguments": {}}],
         "finish": "stop", "delay_ms": 1, "chunk_ms": 2}, {"error": {"status": 500, "message": "no"}}, {"hang": true}]);
@@ -53,7 +54,8 @@ fn every_verb_is_read_with_all_its_fields() {
         json!({"decide": {"approval": "last", "decision": "allow", "by": "ann", "scope": "always", "of": "server", "arguments": {"a": 1}, "tenant": "acme"}}),
         json!({"grants": {}}),
         json!({"revoke": {"grant": "last", "by": "ann"}}),
-        json!({"configure": {"topic": "t", "mode": "bypassPermissions", "headless": "deny"}}),
+        json!({"configure": {"topic": "t", "mode": "bypassPermissions", "headless": "deny",
+            "context_window": 8000, "tools": {"allow": ["read"], "deny": ["*"]}}}),
     ];
     let verbs: Vec<Verb> = rows.iter().map(read).collect();
     let secrets = format!("{:?}", verbs.first());
@@ -151,7 +153,11 @@ fn a_wrong_line_is_refused_with_its_number_field_and_reason() {
             "\"now\" is not available in this version: write \"next_step\"",
         ),
         (topic(json!({"steering": "inject"})), Some("topic.config.steering"), later),
-        (topic(json!({"context_window": 1})), Some("topic.config.context_window"), later),
+        (
+            topic(json!({"tools": {"deny": "all"}})),
+            Some("topic.config.tools.deny"),
+            "invalid type: string \"all\", expected a sequence",
+        ),
         (
             json!({"topic": {"topic": "t", "model": {"provider": "p", "name": "n"}}}),
             Some("topic.model.provider"),

@@ -20,15 +20,13 @@ const STEERING: Part = Values(&["inject"], "write \"chain\"");
 const LEAVE: Part = Field("leave it out");
 
 /// Verb, path of a field as a JSON pointer, what of it is refused.
-const FIELDS: [(&str, &str, Part); 10] = [
+const FIELDS: [(&str, &str, Part); 8] = [
     ("server", "/transport/http", Field("use `stdio` or `peer`")),
     ("server", "/transport/sse", Field("use `stdio` or `peer`")),
     ("server", "/idle_stop_ms", LEAVE),
     ("topic", "/model/provider", Field("use `script`")),
     ("topic", "/config/steering", STEERING),
-    ("topic", "/config/context_window", LEAVE),
     ("configure", "/steering", STEERING),
-    ("configure", "/context_window", LEAVE),
     ("send", "/level", Values(&["now", "next_turn"], "write \"next_step\"")),
     ("crash", "/at", LEAVE),
 ];
