@@ -4,6 +4,7 @@ mod driver {
     mod answers;
     mod crash;
     mod files;
+    mod meta;
     mod run;
     mod windows;
 }

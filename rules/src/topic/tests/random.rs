@@ -171,6 +171,7 @@ fn requested(kind: u8) -> RequestedCall {
     match kind {
         0 => missing(),
         1 => look(),
+        2 => answered(),
         _ => change(),
     }
 }

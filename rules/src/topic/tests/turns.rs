@@ -125,6 +125,22 @@ fn a_message_starts_a_turn_and_a_reply_without_calls_ends_it() {
 }
 
 #[test]
+fn an_answer_that_is_known_at_once_is_the_calls_result_and_nothing_is_started() {
+    let answers = |step| {
+        let id = call(1, step, 0);
+        on(replies(1, step, "", vec![answered()]), Is::Streaming)
+            .records([
+                replied(1, step, "", vec![planned(id, &answered(), CallPlan::Answered)]),
+                call_says(id, 0, CallOutcome::Succeeded, "two tools"),
+                step_ends(1, step),
+                step_starts(1, step + 1),
+            ])
+            .does([run_model(1, step + 1)])
+    };
+    check([open(), send("hi")], vec![answers(1), answers(2)]);
+}
+
+#[test]
 fn calls_run_side_by_side_and_the_step_ends_when_each_has_its_result() {
     let (a, b) = (call(1, 1, 0), call(1, 1, 1));
     check(

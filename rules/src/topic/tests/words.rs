@@ -133,6 +133,11 @@ pub(super) fn missing() -> RequestedCall {
     requested("missing", Resolution::Refused("there is no tool \"missing\"".into()))
 }
 
+/// A call of a meta tool that has its answer.
+pub(super) fn answered() -> RequestedCall {
+    requested("tool_search", Resolution::Answered(CallResult::said(CallOutcome::Succeeded, "two tools")))
+}
+
 pub(super) fn planned(id: CallId, asked: &RequestedCall, plan: CallPlan) -> PlannedCall {
     let tool = match (&asked.resolution, &plan) {
         (Resolution::Tool(tool), CallPlan::Run(_) | CallPlan::Ask { .. }) => Some(tool.as_ref().clone()),
