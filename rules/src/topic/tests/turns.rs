@@ -10,9 +10,9 @@ use pilothouse_messages::topic::{
 };
 
 use super::words::{
-    accepted, allows, call, call_ends, call_says, call_starts, cancel, change, done, fails, look, missing,
-    open, planned, planned_look, replied, replies, reply, returns, run_look, run_model, says, send, sends,
-    step_ends, step_ref, step_starts, stop, took, turn_ends, turn_starts,
+    accepted, allows, answered, call, call_ends, call_says, call_starts, cancel, change, done, fails, look,
+    missing, open, planned, planned_look, replied, replies, reply, returns, run_look, run_model, says, send,
+    sends, step_ends, step_ref, step_starts, stop, took, turn_ends, turn_starts,
 };
 use super::{NOW, after, check, check_in, on};
 
