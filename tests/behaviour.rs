@@ -36,5 +36,7 @@ mod servers;
 mod steering;
 #[path = "behaviour/store.rs"]
 mod store;
+#[path = "behaviour/surface.rs"]
+mod surface;
 #[path = "behaviour/turns.rs"]
 mod turns;

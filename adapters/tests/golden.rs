@@ -243,11 +243,11 @@ fn topic_events() -> Vec<TopicEvent> {
     let causes = [Recovery::ProcessRestart, Recovery::SessionRestart];
     events.extend(causes.map(|cause| TopicEvent::Recovered { cause, at }));
     events.extend(gated());
-    events.extend(tool_terms());
     let structured = Content::Structured(JsonText::parse(r#"{"n":1}"#).unwrap());
     let result =
         CallResult { outcome: CallOutcome::Succeeded, content: vec![structured], retry_after_ms: None };
     events.push(TopicEvent::CallFinished { call: call(1), attempt: Attempt(1), result });
+    events.extend(tool_terms());
     // What came with meta tools.
     events.push(TopicEvent::StepReplied {
         at: step(),

@@ -159,7 +159,7 @@ async fn a_tool_that_is_cold_in_one_turn_is_shown_in_the_next() {
     stage.say("And now?").await;
     assert_eq!(stage.until_end().await, StopReason::Completed);
     let shown: Vec<_> = model.requests().iter().map(|request| request.surface.tools.len()).collect();
-    assert_eq!(shown, [0, 1, 1]);
+    assert_eq!(shown, [3, 1, 1], "the meta tools, then it");
     assert_eq!(said(&stage.results()[0]), "succeeded: seen");
 }
 

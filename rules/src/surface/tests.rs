@@ -1,7 +1,8 @@
+use pilothouse_messages::deferral::DeferralGate;
 use pilothouse_messages::json::JsonText;
 use pilothouse_messages::listing::{ListingState, ListingView};
 use pilothouse_messages::registry::{RegistryCommand, ServerTools};
-use pilothouse_messages::tool::ToolDefinition;
+use pilothouse_messages::tool::{ToolDefinition, ToolLists};
 use proptest::prelude::{ProptestConfig, any, proptest};
 use serde_json::json;
 
@@ -209,5 +210,134 @@ proptest! {
             assert_eq!(reason(&surface, &registry, &config(), &[]), None);
             assert_eq!(pinned(&registry, &config(), &[]).view().hash, surface.view().hash);
         }
+    }
+}
+
+/// Forty tools that cost more than a tenth of the default window, on the server `db`.
+fn many() -> Vec<ToolDefinition> {
+    let long = |i: usize| ToolDefinition { description: Some("x".repeat(400)), ..tool(&format!("t{i}")) };
+    (0..40).map(long).collect()
+}
+
+fn names(surface: &Surface) -> Vec<&str> {
+    surface.view().tools.iter().map(|tool| tool.name.as_str()).collect()
+}
+
+const META: [&str; 3] = ["tool_inspect", "tool_invoke", "tool_search"];
+
+#[test]
+fn what_a_search_finds_more_cheaply_is_left_out_and_comes_with_the_meta_tools() {
+    let mut registry = registry(&["f"]);
+    tell_offer(&mut registry, offer_of("db", many()));
+    let surface = pinned(&registry, &config(), &[]);
+    let view = surface.view();
+    assert_eq!(names(&surface), [&["f"], &META[..]].concat());
+    assert_eq!(view.deferred, [DeferredGroup { label: "db".into(), count: 40 }]);
+    assert_eq!(view.deferral.as_ref().map(|report| report.gate), Some(DeferralGate::Passed));
+    assert_eq!((surface.deferred().len(), surface.late(&registry.table())), (40, None));
+    let section = view.section.as_deref().expect("something is deferred");
+    assert!(section.contains("<namespace name=\"db\" count=\"40\"/>"), "{section}");
+    assert_ne!(view.hash, SurfaceView::new(view.tools.clone()).hash, "the section is part of the block");
+
+    let wide = TopicConfig { context_window: Some(1_000_000), ..config() };
+    assert_eq!(reason(&surface, &registry, &wide, &[]), Some(RepinReason::WindowChanged));
+    let all = pinned(&registry, &wide, &[]);
+    assert_eq!((all.view().tools.len(), &all.view().section, all.deferred().len()), (41, &None, 0));
+}
+
+#[test]
+fn what_is_deferred_does_not_flip_while_it_is_pinned() {
+    let mut registry = registry(&[]);
+    tell_offer(&mut registry, offer_of("db", many()));
+    let surface = pinned(&registry, &config(), &[]);
+    tell_offer(&mut registry, offer_of("db", many().split_off(38)));
+    assert_eq!(reason(&surface, &registry, &config(), &[]), None);
+    let few = pinned(&registry, &config(), &[]);
+    assert_eq!((few.view().tools.len(), few.deferred().len()), (2, 0), "it would be decided otherwise now");
+}
+
+#[test]
+fn a_late_tool_is_announced_where_a_search_finds_it_and_shown_where_none_does() {
+    let rows = [
+        (offer_of("db", many()), &[][..], true),
+        (offer("db", &["t0"]), &["slow"][..], true),
+        (offer("db", &["t0"]), &[][..], false),
+    ];
+    for (first, cold_ids, has_meta) in rows {
+        let mut registry = registry(&[]);
+        let mut tools = first.listing.tools().to_vec();
+        tell_offer(&mut registry, first);
+        let surface = pinned(&registry, &config(), cold_ids);
+        assert_eq!(META.iter().all(|name| names(&surface).contains(name)), has_meta);
+        tools.push(tool("late"));
+        tell_offer(&mut registry, offer_of("db", tools));
+        let (due, late) = (reason(&surface, &registry, &config(), cold_ids), surface.late(&registry.table()));
+        let line = "  <namespace name=\"db\" count=\"1\"/>\n";
+        match has_meta {
+            true => {
+                assert!(due.is_none() && late.as_ref().is_some_and(|late| late.contains(line)), "{late:?}")
+            }
+            false => {
+                let name = wire_name("db", "db", "late");
+                assert_eq!((due, late), (Some(RepinReason::ToolAppeared { name }), None));
+            }
+        }
+    }
+}
+
+#[test]
+fn lists_narrow_a_surface_and_other_lists_are_a_reason_for_another() {
+    let mut registry = registry(&["f", "g"]);
+    tell_offer(&mut registry, offer("db", &["query", "drop"]));
+    let lists = |allow: Option<&[&str]>, deny: &[&str]| {
+        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        TopicConfig { tools: ToolLists { allow: allow.map(texts), deny: texts(deny) }, ..config() }
+    };
+    let query = wire_name("db", "db", "query");
+    let rows = [
+        (lists(None, &["mcp:db", "f"]), vec!["g"]),
+        (lists(Some(&["g", "mcp__db__*"]), &["drop"]), vec!["g", &query]),
+        (lists(Some(&[]), &[]), vec![]),
+        (lists(Some(&["Query"]), &[]), vec![]),
+        (lists(None, &["*"]), vec![]),
+    ];
+    let open = pinned(&registry, &config(), &[]);
+    for (config, expected) in rows {
+        let narrow = pinned(&registry, &config, &[]);
+        assert_eq!(names(&narrow), expected, "{config:?}");
+        assert_eq!(reason(&open, &registry, &config, &[]), Some(RepinReason::ScopeChanged));
+        assert_eq!(reason(&narrow, &registry, &config, &[]), None);
+    }
+}
+
+#[test]
+fn a_thousand_flaps_give_one_hash_for_each_pin() {
+    for first in [offer("db", &["t0", "t1", "t2"]), offer_of("db", many())] {
+        let mut registry = registry(&["f"]);
+        let tools = first.listing.tools().to_vec();
+        tell_offer(&mut registry, first);
+        let surface = pinned(&registry, &config(), &[]);
+        let mut hashes = BTreeSet::from([surface.view().hash]);
+        let mut dice = 7u64;
+        for _ in 0..1_000 {
+            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let mut shuffled = tools.clone();
+            shuffled.rotate_left((dice >> 40) as usize % tools.len());
+            let state = match dice >> 62 {
+                0 => ListingState::Stale { reason: "gone".into() },
+                _ => ListingState::Warm,
+            };
+            let mut offer = offer_of("db", shuffled);
+            offer.listing = ListingView::new(server("db"), state, offer.listing.listing);
+            match dice >> 60 & 3 {
+                0 => drop(tell(&mut registry, &withdraw("db"))),
+                _ => drop(tell(&mut registry, &RegistryCommand::Offer(Box::new(offer)))),
+            }
+            assert_eq!(reason(&surface, &registry, &config(), &[]), None);
+            hashes.insert(surface.view().hash);
+        }
+        tell_offer(&mut registry, offer_of("db", tools));
+        hashes.insert(pinned(&registry, &config(), &[]).view().hash);
+        assert_eq!(hashes.len(), 1);
     }
 }
