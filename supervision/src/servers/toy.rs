@@ -140,7 +140,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 fn tool(description: &str) -> Value {
-    json!({"name": "add", "description": description, "inputSchema": {"type": "object"}})
+    let schema = json!({"type": "object", "properties": {"a": {"type": "integer"}}});
+    json!({"name": "add", "description": description, "inputSchema": schema})
 }
 
 /// Waits until the toy may answer; `Err` if it is to say no.
