@@ -2,15 +2,22 @@
 //!
 //! `cargo bench --bench surface` prints the table; any other way of running it is a short check that it still works.
 
+use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::time::Instant;
 
 use pilothouse_messages::deferral::DeferralGate;
+use pilothouse_messages::json::JsonText;
 use pilothouse_messages::limits::Limits;
+use pilothouse_messages::time::Timestamp;
+use pilothouse_messages::tool::ToolDefinition;
+use pilothouse_messages::topic::TopicConfig;
 use pilothouse_rules::deferral::{Deferral, decide};
 use pilothouse_rules::registry::ToolTable;
-use pilothouse_rules::surface::deferred_section;
+use pilothouse_rules::surface::{ShownTools, Surface, Terms, deferred_section};
 use pilothouse_rules::tokens::Bytes4;
+
+use serde_json::json;
 
 #[path = "shared/catalogs.rs"]
 mod catalogs;
@@ -52,6 +59,52 @@ fn main() {
         "  one decision about all of them: {:.2} ms",
         start.elapsed().as_secs_f64() * 1e3 / f64::from(rounds)
     );
+    pins(rounds);
+}
+
+/// What pinning ten thousand tools costs, as a first turn pays it, and what reading the pin costs afterwards.
+fn pins(rounds: u32) {
+    let schema =
+        json!({"type": "object", "properties": {"path": {"type": "string"}, "depth": {"type": "integer"}}});
+    let tool = |n: usize| ToolDefinition {
+        name: format!("tool_{n}"),
+        title: None,
+        description: Some(format!(
+            "Does the work of tool {n} on one path, down to a depth, and says what it did."
+        )),
+        input_schema: JsonText::from(&schema),
+        output_schema: None,
+        annotations: None,
+    };
+    let servers: Vec<Catalog> = (0..10)
+        .map(|n| Catalog {
+            id: format!("server-{n}"),
+            label: format!("Server {n}"),
+            tools: (0..1_000).map(tool).collect(),
+        })
+        .collect();
+    let (table, limits, shown) = (registry(&servers).table(), Limits::default(), ShownTools::default());
+    let terms = Terms { limits: &limits, counter: &Bytes4, shown: &shown };
+    for (words, window) in [("deferred", None), ("shown whole", Some(100_000_000))] {
+        let mut config = TopicConfig::new("m");
+        config.context_window = window;
+        let pin = || Surface::pin(&table, &config, BTreeSet::new(), Timestamp(1), terms);
+        let start = Instant::now();
+        let surface = pin();
+        let cold = start.elapsed().as_secs_f64() * 1e3;
+        let start = Instant::now();
+        (0..rounds).for_each(|_| drop(black_box(pin())));
+        let warm = start.elapsed().as_secs_f64() * 1e3 / f64::from(rounds);
+        let start = Instant::now();
+        for _ in 0..1_000 * rounds {
+            black_box(black_box(&surface).view().clone());
+        }
+        let read = start.elapsed().as_secs_f64() * 1e9 / f64::from(1_000 * rounds);
+        println!(
+            "  {} tools, {words}: first pin {cold:.2} ms, again {warm:.2} ms, a read of the pin {read:.0} ns",
+            table.entries().len(),
+        );
+    }
 }
 
 fn decided(table: &ToolTable, window: u64) -> Deferral {

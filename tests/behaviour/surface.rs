@@ -12,7 +12,7 @@ use pilothouse::topic::ConfigPatch;
 use serde_json::{Value, json};
 
 use crate::fake::{Fake, Mood, tool};
-use crate::stage::{Stage, call, memory, plays, said, thinks};
+use crate::stage::{Stage, call, calls, memory, peer, plays, said, thinks};
 
 const META: [&str; 3] = ["tool_inspect", "tool_invoke", "tool_search"];
 
@@ -113,6 +113,28 @@ async fn a_stricter_list_counts_at_once_also_for_an_open_card() {
     assert_eq!(stage.until_end().await, StopReason::Completed);
     assert_eq!((stage.results()[0].outcome, offered.calls()), (CallOutcome::Denied, 0));
     assert!(stage.runtime.approvals().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_for_its_place_is_not_sent_once_a_list_denies_it() {
+    let tools =
+        peer(json!({"tools": [{"name": "look", "reply": "seen"}, {"name": "peek", "reply": "seen"}]}));
+    let server =
+        Server::in_memory("a", tools.clone()).effect("look", Effect::Reads).effect("peek", Effect::Reads);
+    let steps = [calls([("a", "look", json!({})), ("a", "peek", json!({}))]), Step::text("Half.")];
+    let setup = plays(steps).server(server).limits(|limits| limits.calls_per_topic = 1);
+    let mut stage = setup.raise().await;
+    tools.hold_calls();
+    stage.say("Go.").await;
+    stage.until_running().await;
+    let lists = ToolLists { allow: None, deny: texts(&["peek"]) };
+    let patch = ConfigPatch { tools: Some(lists), ..ConfigPatch::default() };
+    assert_eq!(stage.topic.configure(patch).await, Ok(true));
+    tools.release_calls();
+    assert_eq!(stage.until_end().await, StopReason::Completed);
+    let outcomes: Vec<_> = stage.results().iter().map(|result| result.outcome).collect();
+    assert_eq!(outcomes, [CallOutcome::Succeeded, CallOutcome::Denied]);
+    assert_eq!((tools.executions("look"), tools.executions("peek")), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]

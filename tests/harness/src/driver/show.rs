@@ -195,7 +195,7 @@ fn config(config: &TopicConfig) -> Value {
     // What events of their own store is no field of the stored form.
     let told = json!({
         "headless": config.headless, "context_window": config.context_window,
-        "tools": (!config.tools.is_open()).then(|| &config.tools),
+        "tools": (!config.tools.is_open()).then_some(&config.tools),
     });
     Value::Object(joined(shown(config), fields(told)))
 }
