@@ -119,6 +119,7 @@ async fn ledger(directory: &Path, callers: u64) -> Arc<Wiring> {
     let store = SledStore::open(directory).await.expect("the store opens");
     let wiring = Arc::new(Wiring::new(Materials {
         layers: Default::default(),
+        repair: None,
         counter: Arc::new(pilothouse_rules::tokens::Bytes4),
         limits,
         clock: Arc::new(SystemClock),

@@ -143,6 +143,7 @@ pub mod store {
 
 /// Tools: definitions, effects, and functions of the embedder.
 pub mod tool {
+    pub use pilothouse_adapters::repair::{ArgumentRepair, BrokenCall};
     #[cfg(feature = "schemars")]
     pub use pilothouse_adapters::tool::Caller;
     pub use pilothouse_adapters::tool::{Function, Invocation, Json, Output, Tool};

@@ -22,6 +22,8 @@ mod faults;
 mod functions;
 #[path = "behaviour/grants.rs"]
 mod grants;
+#[path = "behaviour/meta.rs"]
+mod meta;
 #[path = "behaviour/protocol.rs"]
 mod protocol;
 #[path = "behaviour/races.rs"]

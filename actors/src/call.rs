@@ -3,6 +3,7 @@
 //! The task that awaits a call answers for it: nothing here travels through a mailbox, so no actor's death can keep
 //! an answer back. Whatever the tool does, the answer comes within the call's deadline.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_adapters::BoxFuture;
@@ -13,10 +14,11 @@ use pilothouse_messages::call::{CallOutcome, CallResult, Content};
 use pilothouse_messages::id::{CallId, GrantId, ServerId, TopicId};
 use pilothouse_messages::json::JsonText;
 use pilothouse_messages::limits::WAIT_MAX;
-use pilothouse_messages::tool::ToolSource;
+use pilothouse_messages::tool::{ToolDefinition, ToolSource};
 use pilothouse_messages::topic::ResolvedTool;
 use pilothouse_rules::arguments::Verdict;
 use pilothouse_rules::output::mismatch;
+use pilothouse_rules::signature;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
@@ -34,7 +36,7 @@ mod words;
 use admit::admit;
 use clock::CallClock;
 use drive::Drive;
-use words::{cancelled, cancelled_unsent, changed, rejected, timed_out};
+use words::{cancelled, cancelled_unsent, changed, rejected, timed_out, unfit};
 
 /// How long a result may be compared with its schema.
 const CHECK_WITHIN: Duration = Duration::from_secs(1);
@@ -146,13 +148,8 @@ async fn call_function(
         Ok(arguments) => Value::Object(arguments),
         Err(refusal) => return refusal,
     };
-    let validator = wiring.validators.of(&function.definition, order.tool.fingerprint);
-    match validator.check(&arguments) {
-        // The embedder's own schema: what is wrong with it is told where it is registered.
-        Verdict::Valid | Verdict::Unchecked(_) => {}
-        Verdict::Invalid(faults) => {
-            return rejected(&format!("the arguments of \"{name}\" do not match its schema:\n{faults}"));
-        }
+    if let Some(refusal) = misfit(wiring, &function.definition, &order.tool, &arguments) {
+        return refusal;
     }
     let cancel = order.cancel.child_token();
     // Fires also when the caller drops us.
@@ -218,7 +215,11 @@ async fn call_server(
         Ok(admitted) => admitted,
         Err(refusal) => return refusal,
     };
-    let schema = output_schema(wiring, server, &tool, &order.tool);
+    let Some(definition) = known(wiring, server, &tool, &order.tool) else { return changed() };
+    if let Some(refusal) = misfit(wiring, &definition, &order.tool, &order.arguments.value()) {
+        return refusal;
+    }
+    let schema = definition.output_schema.clone();
     let key = order.idempotency_key.map(|key| (IDEMPOTENCY_KEY.to_owned(), Value::String(key)));
     if let Some(refusal) = ungranted(wiring, order.grant) {
         return refusal;
@@ -239,11 +240,45 @@ async fn call_server(
     checked(drive.run(watch).await, schema).await
 }
 
-/// What the tool says about its structured content, as it stood when the call was allowed.
-fn output_schema(wiring: &Wiring, server: &ServerId, tool: &str, allowed: &ResolvedTool) -> Option<JsonText> {
+/// The tool as it stood when the call was allowed.
+fn known(
+    wiring: &Wiring,
+    server: &ServerId,
+    tool: &str,
+    allowed: &ResolvedTool,
+) -> Option<Arc<ToolDefinition>> {
+    let table = wiring.registry.table.load();
+    if let Some(entry) = table.by_source(server, tool)
+        && entry.fingerprint == allowed.fingerprint
+    {
+        return Some(entry.definition.clone());
+    }
+    // The table follows the catalog.
     let places = wiring.catalog.places.load();
-    let known = places.get(server)?.view.tools().iter().find(|known| known.name == tool)?;
-    known.output_schema.clone().filter(|_| known.fingerprint() == allowed.fingerprint)
+    let listed = places.get(server)?.view.tools().iter().find(|known| known.name == tool)?;
+    (listed.fingerprint() == allowed.fingerprint).then(|| Arc::new(listed.clone()))
+}
+
+/// Why the tool is not called with these arguments, if its own schema does not allow them. Whatever way a call took, this
+/// is asked last.
+fn misfit(
+    wiring: &Wiring,
+    definition: &ToolDefinition,
+    tool: &ResolvedTool,
+    arguments: &Value,
+) -> Option<CallResult> {
+    match wiring.validators.of(definition, tool.fingerprint).check(arguments) {
+        Verdict::Valid => None,
+        Verdict::Unchecked(why) => {
+            let name = &tool.name;
+            tracing::warn!(target: "pilothouse", tool = %name, %why, "a tool is called with unchecked arguments");
+            None
+        }
+        Verdict::Invalid(faults) => {
+            let signature = signature::render(definition, &tool.name, &wiring.limits);
+            Some(unfit(&tool.name, &faults, &signature))
+        }
+    }
 }
 
 /// Reports structured content that is not what its schema says, beside the content: the server has done its work.

@@ -195,6 +195,9 @@ impl RegistryShell {
     fn perform(&self, released: Vec<Released<Registry>>) {
         for Released { reply: _, picture, directives } in released {
             if let Some(table) = picture {
+                // Only what has changed is read again. Before the table: a search finds whatever a reader sees.
+                let index = self.wiring.registry.index.load().updated(&table);
+                self.wiring.registry.index.store(Arc::new(index));
                 self.wiring.registry.table.store(table);
             }
             for directive in directives {

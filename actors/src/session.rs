@@ -11,6 +11,7 @@ mod card;
 mod conversation;
 mod journal;
 mod model_step;
+mod repair;
 
 use std::sync::Arc;
 
@@ -291,11 +292,12 @@ impl SessionShell {
         };
         let (surface, late) = self.pin.for_step(&self.wiring, &self.place, &config, at, now);
         self.place.surface.store(Some(surface.view().clone()));
+        self.place.deferred.store(surface.deferred().clone());
         let mut request = ModelRequest::new(topic.state().history(), surface.view().clone());
         request.late_tools = late;
         let run = model_step::Run {
             wiring: self.wiring.clone(),
-            topic: self.place.topic.clone(),
+            place: self.place.clone(),
             config,
             surface,
             model,

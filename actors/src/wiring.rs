@@ -2,7 +2,7 @@
 //!
 //! One [`Wiring`] belongs to one runtime; nothing in it is global. Reading from it never waits for an actor.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +11,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use pilothouse_adapters::asks::Asks;
 use pilothouse_adapters::clock::Clock;
 use pilothouse_adapters::model::ModelResolver;
+use pilothouse_adapters::repair::ArgumentRepair;
 use pilothouse_adapters::server::{Connection, Connector};
 use pilothouse_adapters::store::Store;
 use pilothouse_adapters::tool::Function;
@@ -24,12 +25,14 @@ use pilothouse_messages::server::{ServerDefinition, ServerState, ServerView, Tra
 use pilothouse_messages::time::Timestamp;
 use pilothouse_rules::arguments::Validators;
 use pilothouse_rules::registry::ToolTable;
+use pilothouse_rules::search::ToolIndex;
 use pilothouse_rules::surface::ShownTools;
 use pilothouse_rules::tokens::TokenCounter;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::approval::{ApprovalMsg, LiveGrants, OpenCards};
+use crate::asking::InspectedLedger;
 use crate::bus::EventBus;
 use crate::catalog::CatalogMsg;
 use crate::connection::ConnectionMsg;
@@ -63,6 +66,8 @@ pub struct Materials {
     pub asks: Option<Arc<dyn Asks>>,
     /// What the embedder adds to the gate.
     pub layers: Layers,
+    /// Mends arguments that their tool refuses, if the embedder wants that.
+    pub repair: Option<Arc<dyn ArgumentRepair>>,
     /// What tools are reckoned to cost.
     pub counter: Arc<dyn TokenCounter>,
     /// The servers, with how each is reached.
@@ -87,6 +92,8 @@ pub struct Wiring {
     pub validators: Validators,
     /// What the embedder adds to the gate.
     pub layers: Layers,
+    /// Mends arguments that their tool refuses, if the embedder wants that.
+    pub repair: Option<Arc<dyn ArgumentRepair>>,
     /// What tools are reckoned to cost.
     pub counter: Arc<dyn TokenCounter>,
     /// Tools as models are shown them.
@@ -132,6 +139,7 @@ impl Wiring {
             catalog: CatalogPort { slot: Slot::new("catalog", bounds), places: ArcSwap::default() },
             registry: RegistryPort {
                 slot: Slot::new("registry", bounds),
+                index: ArcSwap::from_pointee(ToolIndex::new(&materials.table)),
                 table: ArcSwap::new(materials.table),
                 offered: watch::Sender::default(),
             },
@@ -150,6 +158,7 @@ impl Wiring {
             asks: materials.asks,
             validators: Validators::default(),
             layers: materials.layers,
+            repair: materials.repair,
             counter: materials.counter,
             shown: ShownTools::default(),
         }
@@ -217,6 +226,8 @@ pub struct RegistryPort {
     pub slot: Slot<RegistryMsg>,
     /// Every tool under its durable name.
     pub table: ArcSwap<ToolTable>,
+    /// The same tools, ready to be searched; written before the table.
+    pub index: ArcSwap<ToolIndex>,
     /// The listings that the table shows; written after the table.
     pub offered: watch::Sender<BTreeMap<ServerId, ListingView>>,
 }
@@ -461,6 +472,10 @@ pub struct TopicPlace {
     pub slot: Slot<SessionMsg>,
     /// What it shows its model, while a turn has pinned it.
     pub surface: ArcSwapOption<pilothouse_messages::tool::SurfaceView>,
+    /// Wire names of the tools that were deferred when that was pinned.
+    pub deferred: ArcSwap<BTreeSet<String>>,
+    /// What its model has seen the signature of.
+    pub inspected: InspectedLedger,
     /// Whether the embedder wants another pin; its session looks when a turn begins.
     repin: AtomicBool,
 }
@@ -473,6 +488,8 @@ impl TopicPlace {
             topic,
             hub: Arc::default(),
             surface: ArcSwapOption::empty(),
+            deferred: ArcSwap::default(),
+            inspected: InspectedLedger::default(),
             repin: AtomicBool::new(false),
         }
     }

@@ -9,6 +9,7 @@
 //! | [`model::Model`] | models | a scripted one |
 //! | [`tool::Tool`] | the embedder's functions | closures, typed closures (feature `schemars`) |
 //! | [`gate::DenyRule`], [`gate::Guard`], [`gate::Classifier`], [`gate::DecidePolicy`] | the embedder's own layers of the gate | closures |
+//! | [`repair::ArgumentRepair`] | arguments that a tool refuses | closures |
 //! | [`web::WebSearch`], [`web::WebFetch`] | the web, for models | the embedder's |
 //! | [`knowledge::KnowledgeBase`] | documents, for models | the embedder's |
 //! | – | a model's token counts | `tokens::ExactTokens` (feature `tokens`) |
@@ -27,6 +28,7 @@ pub mod model;
 pub mod oauth;
 pub mod policy;
 pub mod process;
+pub mod repair;
 pub mod server;
 pub mod store;
 mod text;

@@ -249,6 +249,14 @@ fn topic_events() -> Vec<TopicEvent> {
         CallResult { outcome: CallOutcome::Succeeded, content: vec![structured], retry_after_ms: None };
     events.push(TopicEvent::CallFinished { call: call(1), attempt: Attempt(1), result });
     events.extend(tool_terms());
+    // What came with meta tools.
+    events.push(TopicEvent::StepReplied {
+        at: step(),
+        text: String::new(),
+        calls: vec![planned(6, None, CallPlan::Answered)],
+        finish: FinishReason::Stop,
+        usage: Usage { input: 1, output: 2 },
+    });
     events
 }
 

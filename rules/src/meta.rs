@@ -9,6 +9,8 @@
 //! Everything here looks at snapshots and at one topic's [`Inspected`] ledger. No answer names a way that the topic's
 //! pinned block does not have: a model that is told to do what it cannot do asks again and again.
 //!
+//! [`asked`] is the one way in: a call that a model writes is a direct one or one of these, and comes to one [`Asked`].
+//!
 //! A need that is found at call time (mode, grants, guards) is not decided here: [`InvokeDecision::Run`] gives the real
 //! tool and its arguments, and those pass the gate like a direct call's.
 
@@ -29,6 +31,7 @@ mod inspect;
 mod invoke;
 mod ledger;
 mod refusal;
+mod request;
 #[cfg(test)]
 mod sample;
 mod search;
@@ -39,6 +42,7 @@ pub use input::search_input;
 pub use inspect::inspect;
 pub use invoke::{InvokeDecision, invoke};
 pub use ledger::Inspected;
+pub use request::{Asked, Mismatch, Shelf, asked, direct};
 pub use search::{Finding, Found, answer_search};
 
 /// What the meta tools of one topic can see at one moment.

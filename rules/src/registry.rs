@@ -34,7 +34,7 @@ mod table;
 
 pub(crate) use near::nearest;
 pub use pilothouse_messages::scope::Scope;
-pub use table::{ToolTable, scope_of};
+pub use table::{ToolTable, resolved, scope_of};
 
 /// What every server's tool begins with, and no function may.
 const SERVER_PREFIX: &str = "mcp__";

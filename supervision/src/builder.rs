@@ -20,6 +20,7 @@ use pilothouse_adapters::gate::{Classifier, DecidePolicy, DenyRule, Guard};
 use pilothouse_adapters::knowledge::{self, KnowledgeBase};
 use pilothouse_adapters::model::{Model, ModelResolver};
 use pilothouse_adapters::policy::{AllowAll, ServerPolicy};
+use pilothouse_adapters::repair::ArgumentRepair;
 use pilothouse_adapters::store::memory::MemoryStore;
 use pilothouse_adapters::store::pages::each_pair;
 use pilothouse_adapters::store::{Keyspace, Store};
@@ -57,6 +58,7 @@ pub struct Builder {
     seed: u64,
     policy: Option<Arc<dyn ServerPolicy>>,
     layers: Layers,
+    repair: Option<Arc<dyn ArgumentRepair>>,
     counter: Option<Arc<dyn TokenCounter>>,
     max_mode: Option<PermissionMode>,
 }
@@ -172,6 +174,13 @@ impl Builder {
         self
     }
 
+    /// Mends arguments that a tool would refuse, in one round of at most 10 s; off without it. What it gives has to be
+    /// what the tool's schema asks for, and passes the gate.
+    pub fn argument_repair(mut self, repair: impl ArgumentRepair) -> Self {
+        self.repair = Some(Arc::new(repair));
+        self
+    }
+
     /// Says who may decide a card. Without one everybody may who does not speak for another tenant.
     pub fn decide_policy(mut self, policy: impl DecidePolicy) -> Self {
         self.layers.decide = Some(Arc::new(policy));
@@ -246,6 +255,7 @@ impl Builder {
             table,
             asks: self.asks,
             layers: self.layers,
+            repair: self.repair,
             counter: self.counter.unwrap_or_else(|| Arc::new(Bytes4)),
             servers,
         }));

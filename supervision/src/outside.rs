@@ -5,25 +5,26 @@ use pilothouse_actors::gate::{self, Caller};
 use pilothouse_actors::wiring::Wiring;
 use pilothouse_messages::call::{CallOutcome, CallResult};
 use pilothouse_messages::id::{TenantId, TopicId};
-use pilothouse_messages::json::JsonText;
-use pilothouse_messages::topic::{PermissionMode, Resolution, RunBasis};
+use pilothouse_messages::topic::{PermissionMode, RunBasis};
 use pilothouse_rules::gate::{Modes, Need, need};
-use serde_json::Value;
+use pilothouse_rules::meta::{Asked, Mismatch};
+use pilothouse_rules::registry::resolved;
 use tokio_util::sync::CancellationToken;
 
 /// Calls a tool for the embedder, or for a topic that stands outside its turns. What needs a person is `Denied`.
 pub(crate) async fn call(
     wiring: &Wiring,
-    resolution: Resolution,
-    arguments: &Value,
+    asked: Asked,
     (tenant, topic): (TenantId, Option<TopicId>),
     mode: PermissionMode,
 ) -> CallResult {
-    let tool = match resolution {
-        Resolution::Tool(tool) => *tool,
-        Resolution::Refused(words) => return CallResult::said(CallOutcome::Rejected, words),
+    let (tool, text) = match asked {
+        Asked::Run { entry, arguments, fixes: _ } => (resolved(&entry), arguments),
+        Asked::Answered(result) => return result,
+        Asked::Refused(words) | Asked::Mismatch(Mismatch { words, .. }) => {
+            return CallResult::said(CallOutcome::Rejected, words);
+        }
     };
-    let text = JsonText::from(arguments);
     let modes = Modes::of(mode, wiring.limits.max_mode);
     let caller = Caller { tenant, topic: topic.clone(), turn: None };
     let findings = gate::findings(wiring, &caller, &tool, &text, modes).await;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use pilothouse_actors::asking::asked_directly;
 use pilothouse_actors::catalog::{CatalogMsg, offer};
 use pilothouse_actors::servers::{Power, ServersMsg};
 use pilothouse_actors::slot::Reply;
@@ -179,8 +180,8 @@ impl ServerHandle {
         };
         let tenant = self.place().definition.tenant.clone().unwrap_or_default();
         let scope = Scope::new(tenant.clone(), None, None);
-        let resolution = table.resolve(&entry.name, &arguments.to_string(), &scope);
-        outside::call(wiring, resolution, arguments, (tenant, None), PermissionMode::Default).await
+        let asked = asked_directly(wiring, &scope, &entry.name, &arguments.to_string());
+        outside::call(wiring, asked, (tenant, None), PermissionMode::Default).await
     }
 
     /// What an embedder should look at: rules of the server's lists that mean none of the tools that it has listed; none

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pilothouse_actors::asking::{Asker, asked};
 use pilothouse_actors::hub::Subscription;
 use pilothouse_actors::session::{SessionMsg, surface_now};
 use pilothouse_actors::wiring::TopicPlace;
@@ -132,7 +133,8 @@ impl Topic {
         self.place.hub.attach(buffer)
     }
 
-    /// Calls a tool by its wire name, outside any turn, within what the topic may use. The same gate applies: a tool that
+    /// Calls a tool by its wire name, outside any turn, within what the topic may use; a meta tool too, if the topic
+    /// shows it. The same checks and the same gate apply as in a turn: a tool that
     /// needs a person is `Denied`, since only a turn can ask one. A full server is `Unavailable` at once.
     ///
     /// # Errors
@@ -142,10 +144,26 @@ impl Topic {
     /// Dropping the future tells the server to cancel.
     pub async fn call(&self, tool: &str, arguments: &Value) -> Result<CallResult, TopicError> {
         let view = self.view().ok_or(TopicRejection::NotOpen)?;
-        let table = self.inner.wiring.registry.table.load_full();
-        let resolution = table.resolve(tool, &arguments.to_string(), &scope_of(&view.config));
-        let (caller, mode) = ((view.config.tenant.clone(), Some(self.id().clone())), view.config.mode);
-        Ok(outside::call(&self.inner.wiring, resolution, arguments, caller, mode).await)
+        let (wiring, place) = (&self.inner.wiring, &self.place);
+        let now = || surface_now(wiring, &view.config, wiring.clock.now());
+        let (block, deferred) = match place.surface.load_full() {
+            Some(pinned) => (pinned, place.deferred.load_full()),
+            None => {
+                let surface = now();
+                (surface.view().clone(), surface.deferred().clone())
+            }
+        };
+        let scope = scope_of(&view.config);
+        let asker = Asker {
+            topic: self.id(),
+            scope: &scope,
+            block: &block,
+            deferred: &deferred,
+            inspected: &place.inspected,
+        };
+        let asked = asked(wiring, &asker, tool, &arguments.to_string());
+        let caller = (view.config.tenant.clone(), Some(self.id().clone()));
+        Ok(outside::call(wiring, asked, caller, view.config.mode).await)
     }
 
     /// What the topic shows its model: as pinned by its last turn, or as a first turn would pin it now.
@@ -154,7 +172,7 @@ impl Topic {
             return Some(pinned);
         }
         let view = self.view()?;
-        Some(surface_now(&self.inner.wiring, &view.config, self.inner.wiring.clock.now()))
+        Some(surface_now(&self.inner.wiring, &view.config, self.inner.wiring.clock.now()).view().clone())
     }
 
     /// Has the next turn pin the surface anew, as it is then. The turn that runs goes on with its own.

@@ -2,6 +2,7 @@
 
 use pilothouse_messages::call::{CallOutcome, CallResult};
 use pilothouse_messages::error::RequestError;
+use pilothouse_rules::arguments::Faults;
 
 /// The JSON-RPC code with which a server refuses arguments (JSON-RPC 2.0, section 5.1).
 const INVALID_PARAMS: i64 = -32602;
@@ -29,6 +30,12 @@ pub(super) fn refused_by(error: &RequestError) -> CallResult {
 
 pub(super) fn rejected(words: &str) -> CallResult {
     CallResult::said(CallOutcome::Rejected, words)
+}
+
+pub(super) fn unfit(name: &str, faults: &Faults, signature: &str) -> CallResult {
+    rejected(&format!(
+        "\"{name}\" was not called: the arguments do not match its schema:\n{faults}\nThis is its signature:\n{signature}"
+    ))
 }
 
 pub(super) fn changed() -> CallResult {

@@ -7,7 +7,6 @@ use pilothouse_messages::id::{ServerId, StepId, StepRef, TopicId};
 use pilothouse_messages::limits::Limits;
 use pilothouse_messages::model::HistoryItem;
 use pilothouse_messages::time::Timestamp;
-use pilothouse_messages::tool::SurfaceView;
 use pilothouse_messages::topic::{
     Directive, TopicAnswer, TopicCommand, TopicConfig, TopicEvent, TopicRejection, TopicUpdate, TopicView,
 };
@@ -177,8 +176,8 @@ impl Pin {
 }
 
 /// What the topic would show if a turn began now.
-pub fn surface_now(wiring: &Wiring, config: &TopicConfig, now: Timestamp) -> Arc<SurfaceView> {
-    pinned(wiring, &wiring.registry.table.load(), config, now).view().clone()
+pub fn surface_now(wiring: &Wiring, config: &TopicConfig, now: Timestamp) -> Surface {
+    pinned(wiring, &wiring.registry.table.load(), config, now)
 }
 
 /// A counter of the embedder's that panics counts nothing: the default takes its place.

@@ -5,21 +5,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_adapters::model::{Model, ModelStream};
-use pilothouse_messages::id::{StepRef, TopicId};
+use pilothouse_messages::id::StepRef;
 use pilothouse_messages::json::JsonText;
 use pilothouse_messages::model::{FinishReason, ModelEvent, ModelRequest, Usage};
 use pilothouse_messages::topic::{
     Findings, ModelReply, RequestedCall, Resolution, TopicCommand, TopicConfig,
 };
 use pilothouse_rules::gate::Modes;
+use pilothouse_rules::meta::{Asked, Mismatch};
+use pilothouse_rules::registry::resolved;
 use pilothouse_rules::surface::Surface;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use super::Report;
+use super::{Report, repair};
+use crate::asking::{self, Asker};
 use crate::gate::{self, Caller};
 use crate::tasks::caught;
-use crate::wiring::Wiring;
+use crate::wiring::{TopicPlace, Wiring};
 
 /// Text is reported at least this often …
 const FLUSH_AFTER: Duration = Duration::from_millis(16);
@@ -29,7 +32,7 @@ const FLUSH_BYTES: usize = 2 << 10;
 /// A model step to be run.
 pub(super) struct Run {
     pub(super) wiring: Arc<Wiring>,
-    pub(super) topic: TopicId,
+    pub(super) place: Arc<TopicPlace>,
     pub(super) config: TopicConfig,
     /// What the model is shown.
     pub(super) surface: Surface,
@@ -49,7 +52,7 @@ struct Gathered {
 }
 
 #[derive(Default)]
-struct DraftCall {
+pub(super) struct DraftCall {
     provider_id: Option<String>,
     name: String,
     arguments: String,
@@ -118,31 +121,40 @@ impl Run {
     }
 
     async fn reply(&self, gathered: Gathered, finish: FinishReason) -> ModelReply {
-        let table = self.wiring.registry.table.load_full();
-        let scope = self.surface.scope();
-        let requested = gathered.calls.into_values().map(|draft| {
-            let resolution = table.resolve(&draft.name, &draft.arguments, scope);
-            let arguments = match &resolution {
-                Resolution::Tool(_) if !draft.arguments.trim().is_empty() => JsonText::parse(draft.arguments),
-                Resolution::Tool(_) | Resolution::Refused(_) => JsonText::parse("{}"),
-            };
-            // A tool was resolved only because its arguments are an object.
-            let arguments = arguments.unwrap_or_else(|_| JsonText::from(serde_json::json!({})));
-            // Stays where no layer is heard: a call of which nothing is known asks, in every mode.
-            let unheard = Some("the gate could not look at this call".to_owned());
-            let (provider_id, findings) =
-                (draft.provider_id, Findings { asked: unheard, ..Findings::default() });
-            RequestedCall { provider_id, name: draft.name, arguments, resolution, findings }
-        });
-        let calls = self.judged(requested.collect()).await;
+        let requested = self.requested(gathered.calls.into_values().collect()).await;
+        let calls = self.judged(requested).await;
         ModelReply { calls, text: gathered.text, finish, usage: gathered.usage }
+    }
+
+    /// What each call comes to, in order: what one has inspected the next ones may invoke.
+    async fn requested(&self, drafts: Vec<DraftCall>) -> Vec<RequestedCall> {
+        let asker = Asker {
+            topic: &self.place.topic,
+            scope: self.surface.scope(),
+            block: self.surface.view(),
+            deferred: self.surface.deferred(),
+            inspected: &self.place.inspected,
+        };
+        let mut drafted = Vec::with_capacity(drafts.len());
+        for (place, draft) in drafts.into_iter().enumerate() {
+            let asked = if place < self.wiring.limits.calls_per_reply {
+                asking::asked(&self.wiring, &asker, &draft.name, &draft.arguments)
+            } else {
+                Asked::Refused("there are too many calls in this reply".to_owned())
+            };
+            drafted.push((draft, asked));
+            // A search in a large catalog takes a while; others may run in between.
+            tokio::task::yield_now().await;
+        }
+        repair::mended(&self.wiring, &mut drafted).await;
+        drafted.into_iter().map(|(draft, asked)| requested(draft, asked)).collect()
     }
 
     /// Asks the layers of the gate about all calls side by side: only the classifier is waited for, once.
     async fn judged(&self, mut calls: Vec<RequestedCall>) -> Vec<RequestedCall> {
         let caller = Caller {
             tenant: self.config.tenant.clone(),
-            topic: Some(self.topic.clone()),
+            topic: Some(self.place.topic.clone()),
             turn: Some(self.at.turn),
         };
         let modes = Modes::of(self.config.mode, self.wiring.limits.max_mode);
@@ -166,6 +178,29 @@ impl Run {
         }
         calls
     }
+}
+
+fn requested(draft: DraftCall, asked: Asked) -> RequestedCall {
+    let DraftCall { provider_id, name, arguments: written } = draft;
+    let (resolution, arguments) = match asked {
+        Asked::Run { entry, arguments, fixes: _ } => {
+            (Resolution::Tool(Box::new(resolved(&entry))), Some(arguments))
+        }
+        Asked::Answered(result) => (Resolution::Answered(result), as_object(written)),
+        Asked::Refused(words) | Asked::Mismatch(Mismatch { words, .. }) => {
+            (Resolution::Refused(words), as_object(written))
+        }
+    };
+    let arguments = arguments.unwrap_or_else(|| JsonText::from(serde_json::json!({})));
+    // Stays where no layer is heard: a call of which nothing is known asks, in every mode.
+    let unheard = Some("the gate could not look at this call".to_owned());
+    let findings = Findings { asked: unheard, ..Findings::default() };
+    RequestedCall { provider_id, name, arguments, resolution, findings }
+}
+
+/// The text as it is, if it is a JSON object: providers take no other arguments in a history.
+fn as_object(written: String) -> Option<JsonText> {
+    JsonText::parse(written).ok().filter(|json| json.as_str().trim_start().starts_with('{'))
 }
 
 impl Gathered {

@@ -147,7 +147,8 @@ pub struct RequestedCall {
     pub provider_id: Option<String>,
     /// The name that the model wrote.
     pub name: String,
-    /// The arguments; `{}` where the model's text was no JSON object.
+    /// The arguments of the tool that is called; of a call that is not made, what the model wrote. `{}` where that was
+    /// no JSON object.
     pub arguments: JsonText,
     /// What the registry knows about it now.
     pub resolution: Resolution,
@@ -184,8 +185,10 @@ pub enum Classified {
 pub enum Resolution {
     /// A tool that this topic may use.
     Tool(Box<ResolvedTool>),
-    /// No such tool, or arguments that are no JSON object; the model is told this.
+    /// No such tool, or arguments that are not what it asks for; the model is told this.
     Refused(String),
+    /// A meta tool that only reads what is known here: this is its result, and nobody is asked.
+    Answered(CallResult),
 }
 
 /// A tool as it stands at call time.
@@ -216,11 +219,11 @@ pub struct PlannedCall {
     pub call: CallId,
     /// The provider's own id; data only.
     pub provider_id: Option<String>,
-    /// The name that the model wrote.
+    /// The name that the model wrote: `tool_invoke` for a tool that was called through it.
     pub name: String,
-    /// The arguments.
+    /// The arguments of the tool that is called.
     pub arguments: JsonText,
-    /// The tool, if there is one.
+    /// The tool that is called, if there is one.
     pub tool: Option<ResolvedTool>,
     /// What happens with it.
     pub plan: CallPlan,
@@ -244,6 +247,8 @@ pub enum CallPlan {
     Reject(String),
     /// A layer of the gate says no: the model gets this text as a `Denied` result.
     Deny(String),
+    /// It was answered at once from what is known here; its result follows.
+    Answered,
 }
 
 /// What a topic wants done. Performed only after the events that it came with are durable.

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::input::{InvokeInput, invoke_input};
 use super::refusal::Refusal;
-use super::{Executor, Inspected, Named, Sight};
+use super::{Executor, Inspected, Mismatch, Named, Sight};
 use crate::arguments::{Fix, Settled, Validator, settle};
 
 /// What becomes of a call of `tool_invoke`.
@@ -16,6 +16,8 @@ use crate::arguments::{Fix, Settled, Validator, settle};
 pub enum InvokeDecision {
     /// Nothing runs; the model is told this.
     Refuse(String),
+    /// Nothing runs, only because the arguments are not what the tool asks for.
+    Mismatch(Mismatch),
     /// This tool is called with these arguments, past the same gate as a direct call of it.
     Run {
         /// The real tool.
@@ -33,14 +35,12 @@ pub enum InvokeDecision {
 /// next call passes. A tool that the model is shown as it is now needs no inspection.
 pub fn invoke(raw: &str, sight: &Sight<'_>, inspected: &mut Inspected) -> InvokeDecision {
     match checked(raw, sight, inspected) {
-        Ok((entry, arguments, fixes)) => InvokeDecision::Run { entry, arguments, fixes },
+        Ok(run) => run,
         Err(words) => InvokeDecision::Refuse(words),
     }
 }
 
-type Checked = (Arc<Entry>, JsonText, Vec<Fix>);
-
-fn checked(raw: &str, sight: &Sight<'_>, inspected: &mut Inspected) -> Result<Checked, String> {
+fn checked(raw: &str, sight: &Sight<'_>, inspected: &mut Inspected) -> Result<InvokeDecision, String> {
     let refused = |refusal: Refusal<'_>| refusal.words(sight);
     let input = invoke_input(raw, sight.validators).map_err(|reason| refused(Refusal::Input(reason)))?;
     // Available to this topic, and registered.
@@ -64,8 +64,12 @@ fn checked(raw: &str, sight: &Sight<'_>, inspected: &mut Inspected) -> Result<Ch
     }
     let validator = sight.validators.of(&entry.definition, entry.fingerprint);
     match params_of(&input, &entry, &validator) {
-        Settled::Arguments { arguments, fixes, unchecked: _ } => Ok((entry, arguments, fixes)),
-        Settled::Refused { reason } => Err(refused(Refusal::Invalid(entry, reason))),
+        Settled::Arguments { arguments, fixes, unchecked: _ } => {
+            Ok(InvokeDecision::Run { entry, arguments, fixes })
+        }
+        Settled::Refused { reason } => {
+            Ok(InvokeDecision::Mismatch(Mismatch::new(entry, input.params, reason, sight)))
+        }
     }
 }
 

@@ -30,6 +30,8 @@ pub(super) enum Refusal<'a> {
     Uninspected(Arc<Entry>),
     /// The arguments are not what it asks for.
     Invalid(Arc<Entry>, String),
+    /// Nothing of this name can be called directly.
+    Unlisted(&'a str),
 }
 
 impl Refusal<'_> {
@@ -61,6 +63,7 @@ impl Refusal<'_> {
                 let (name, signature) = (&entry.name, signature(entry, sight));
                 format!("\"{name}\" was not called: {reason}\nThis is its signature:\n{signature}")
             }
+            Self::Unlisted(name) => unlisted(name, sight),
         }
     }
 }
@@ -87,4 +90,20 @@ fn unavailable(name: &str, sight: &Sight<'_>) -> String {
     };
     let on = way(sight, MetaTool::Search, on);
     format!("no tool named {} is available here{near}{on}", quoted(name))
+}
+
+/// Only names that the model is shown: any other one it would have to search for.
+fn unlisted(written: &str, sight: &Sight<'_>) -> String {
+    let listed = sight.table.select_active(sight.scope).filter(|entry| sight.shows(&entry.name));
+    let near: Vec<_> = nearest(written, listed).iter().map(|name| format!("\"{name}\"")).collect();
+    let search = way(sight, MetaTool::Search, ", or look with tool_search");
+    let on = match near.as_slice() {
+        [] if search.is_empty() => ", and no other tool is: go on without tools".to_owned(),
+        [] => ": look with tool_search".to_owned(),
+        [one] => format!("; the nearest is {one}: call it by exactly that name{search}"),
+        several => {
+            format!("; the nearest are {}: call one by exactly its name{search}", several.join(", "))
+        }
+    };
+    format!("no tool named {} is available here{on}", quoted(written))
 }

@@ -19,6 +19,7 @@ use crate::registry::Scope;
 fn invoked(world: &World, inspected: &mut Inspected, raw: &str) -> String {
     world.see(|sight| match invoke(raw, sight, inspected) {
         InvokeDecision::Refuse(words) => format!("refused: {words}"),
+        InvokeDecision::Mismatch(mismatch) => format!("refused: {}", mismatch.words),
         InvokeDecision::Run { entry, arguments, fixes } => {
             format!("{} {} {fixes:?}", entry.source.raw_name(), arguments.as_str())
         }

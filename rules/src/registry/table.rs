@@ -6,16 +6,11 @@ use std::sync::Arc;
 use pilothouse_messages::id::ServerId;
 use pilothouse_messages::registry::Entry;
 use pilothouse_messages::scope::Scope;
-use pilothouse_messages::topic::{Resolution, ResolvedTool, TopicConfig};
-use serde_json::Value;
+use pilothouse_messages::topic::{ResolvedTool, TopicConfig};
 
 use super::Offered;
-use super::near::nearest;
 use super::policy::{Admission, PolicyReach, ToolPolicy};
 use crate::cut::{TITLE_BYTES, cut};
-
-/// How much of a name that a model wrote is said back to it, in characters.
-const QUOTED: usize = 64;
 
 /// Every tool at one moment, sorted by the bytes of the names, which are all different.
 ///
@@ -60,42 +55,6 @@ impl ToolTable {
     pub fn select_active(&self, scope: &Scope) -> impl Iterator<Item = &Arc<Entry>> {
         self.entries.iter().filter(|entry| scope.admits(entry))
     }
-
-    /// What a call that a model asked for comes to: the tool as it stands now, or words that help the model to
-    /// repair the call. `arguments` is the text that the model wrote; an empty one stands for `{}`.
-    ///
-    /// The words are bounded, whatever the model wrote, and tell nothing about tools outside the scope.
-    pub fn resolve(&self, name: &str, arguments: &str, scope: &Scope) -> Resolution {
-        let Some(entry) = self.get(name).filter(|entry| scope.admits(entry)) else {
-            return Resolution::Refused(self.unknown(name, scope));
-        };
-        match object_fault(arguments) {
-            Some(fault) => Resolution::Refused(format!(
-                "the arguments of \"{name}\" must be a JSON object, {fault}: send the call again with one"
-            )),
-            None => Resolution::Tool(Box::new(resolved(entry))),
-        }
-    }
-
-    fn unknown(&self, written: &str, scope: &Scope) -> String {
-        let near = nearest(written, self.select_active(scope));
-        let quoted: String = written.chars().take(QUOTED).collect();
-        let names: Vec<_> = near.iter().map(|name| format!("\"{name}\"")).collect();
-        match names.as_slice() {
-            [] => format!(
-                "no tool named {quoted:?} is available here, and no other tool is: go on without tools"
-            ),
-            [one] => {
-                format!(
-                    "no tool named {quoted:?} is available here; the nearest is {one}: call it by exactly that name"
-                )
-            }
-            several => format!(
-                "no tool named {quoted:?} is available here; the nearest are {}: call one by exactly its name",
-                several.join(", ")
-            ),
-        }
-    }
 }
 
 /// What a topic of this configuration may use.
@@ -105,7 +64,8 @@ pub fn scope_of(config: &TopicConfig) -> Scope {
     scope.narrowed(config.tools.clone(), move |entry| policy.admits(entry) == Admission::Admitted)
 }
 
-fn resolved(entry: &Entry) -> ResolvedTool {
+/// The tool of this entry as it stands now.
+pub fn resolved(entry: &Entry) -> ResolvedTool {
     ResolvedTool {
         name: entry.name.clone(),
         source: entry.source.clone(),
@@ -116,21 +76,4 @@ fn resolved(entry: &Entry) -> ResolvedTool {
         fingerprint: entry.fingerprint,
         definition: entry.owner,
     }
-}
-
-/// Why a text is no JSON object, to go on after "must be a JSON object,"; `None` if it is one.
-fn object_fault(text: &str) -> Option<String> {
-    if text.trim().is_empty() {
-        return None;
-    }
-    let kind = match serde_json::from_str(text) {
-        Ok(Value::Object(_)) => return None,
-        Ok(Value::Array(_)) => "an array",
-        Ok(Value::String(_)) => "a string",
-        Ok(Value::Number(_)) => "a number",
-        Ok(Value::Bool(_)) => "a boolean",
-        Ok(Value::Null) => "null",
-        Err(error) => return Some(format!("this is no JSON ({error})")),
-    };
-    Some(format!("this is {kind}"))
 }

@@ -1,7 +1,7 @@
 use pilothouse_messages::id::TenantId;
 use pilothouse_messages::json::JsonText;
 use pilothouse_messages::listing::{Listing, ListingState, ListingView};
-use pilothouse_messages::topic::{Resolution, ResolvedTool, TopicConfig};
+use pilothouse_messages::topic::{ResolvedTool, TopicConfig};
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, proptest};
 use serde_json::json;
 
@@ -276,12 +276,12 @@ fn scopes_that_admit_the_same_are_equal() {
 }
 
 #[test]
-fn a_call_resolves_to_the_tool_as_it_stands() {
+fn a_call_gets_the_tool_as_it_stands() {
     let mut registry = registry(&[]);
     let described = ToolDefinition { title: Some("Query".into()), ..tool("query") };
     let tools = ServerTools { force_prompt: vec!["query".into()], ..offer_of("db", vec![described.clone()]) };
     tell_offer(&mut registry, tools.clone());
-    let expected = Resolution::Tool(Box::new(ResolvedTool {
+    let expected = ResolvedTool {
         name: wire("db", "query"),
         source: ToolSource::Mcp { server: server("db"), tool: "query".into() },
         label: "db".into(),
@@ -290,79 +290,9 @@ fn a_call_resolves_to_the_tool_as_it_stands() {
         force_prompt: true,
         fingerprint: described.fingerprint(),
         definition: tools.listing.listing.expect("it is warm").definition,
-    }));
-    for arguments in ["", " \n", "{}", r#"{"a":[1]}"#] {
-        assert_eq!(
-            registry.table().resolve(&wire("db", "query"), arguments, &everything()),
-            expected,
-            "{arguments}"
-        );
-    }
-}
-
-#[test]
-fn a_call_that_cannot_be_made_is_refused_in_words_that_help_to_repair_it() {
-    let registry = registry(&["fetch", "search", "search_all"]);
-    let one = scope(None, Some(&["fetch"]));
-    let none = scope(None, Some(&[]));
-    let long = format!("\"\n{}", "x".repeat(300));
-    let said = format!("no tool named \"\\\"\\n{}\" is available here", "x".repeat(62));
-    let rows = [
-        (
-            "serch",
-            "{}",
-            everything(),
-            "no tool named \"serch\" is available here; the nearest are \"search\", \"fetch\", \"search_all\": call one by exactly its name",
-        ),
-        (
-            "search",
-            "{}",
-            one.clone(),
-            "no tool named \"search\" is available here; the nearest is \"fetch\": call it by exactly that name",
-        ),
-        (
-            "search",
-            "{}",
-            none.clone(),
-            "no tool named \"search\" is available here, and no other tool is: go on without tools",
-        ),
-        (&long, "{}", none, &format!("{said}, and no other tool is: go on without tools")),
-        (
-            "fetch",
-            "[1]",
-            one.clone(),
-            "the arguments of \"fetch\" must be a JSON object, this is an array: send the call again with one",
-        ),
-        (
-            "fetch",
-            "\"{}\"",
-            one.clone(),
-            "the arguments of \"fetch\" must be a JSON object, this is a string: send the call again with one",
-        ),
-        (
-            "fetch",
-            "null",
-            one.clone(),
-            "the arguments of \"fetch\" must be a JSON object, this is null: send the call again with one",
-        ),
-        (
-            "fetch",
-            "{\"a\":",
-            one,
-            "the arguments of \"fetch\" must be a JSON object, this is no JSON (EOF while parsing a value at line 1 column 5): send the call again with one",
-        ),
-    ];
-    for (name, arguments, scope, expected) in rows {
-        let resolution = registry.table().resolve(name, arguments, &scope);
-        assert_eq!(resolution, Resolution::Refused(expected.into()), "{name} {arguments}");
-    }
-}
-
-#[test]
-fn arguments_nested_without_end_are_refused_and_harm_nothing() {
-    let deep = format!("{}{}", r#"{"a":"#.repeat(100_000), "1");
-    let resolution = registry(&["f"]).table().resolve("f", &deep, &everything());
-    assert!(matches!(resolution, Resolution::Refused(text) if text.contains("recursion limit")));
+    };
+    let table = registry.table();
+    assert_eq!(table.get(&wire("db", "query")).map(|entry| resolved(entry)), Some(expected));
 }
 
 #[test]

@@ -136,7 +136,7 @@ impl Call {
     /// A call as the reply's record says it.
     pub(super) fn new(planned: PlannedCall) -> Self {
         let stage = match &planned.plan {
-            CallPlan::Run(_) | CallPlan::Reject(_) | CallPlan::Deny(_) => Stage::Planned,
+            CallPlan::Run(_) | CallPlan::Reject(_) | CallPlan::Deny(_) | CallPlan::Answered => Stage::Planned,
             CallPlan::Ask { approval, .. } => Stage::Awaiting { approval: *approval, card: CardStage::Asked },
         };
         Self { planned, stage }

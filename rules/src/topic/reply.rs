@@ -55,8 +55,8 @@ impl Draft<'_> {
             finish: reply.finish,
             usage: reply.usage,
         });
-        for call in &calls {
-            self.begin_call(turn, call);
+        for (call, asked) in calls.iter().zip(&reply.calls) {
+            self.begin_call(turn, call, &asked.resolution);
         }
         let stop = match reply.finish {
             FinishReason::Stop => calls.is_empty().then_some(StopReason::Completed),
@@ -68,9 +68,7 @@ impl Draft<'_> {
                 self.event(TopicEvent::StepFinished { at });
                 self.end_turn(turn, stop, HoldReason::TurnEnded);
             }
-            None if calls.iter().all(|call| matches!(call.plan, CallPlan::Reject(_) | CallPlan::Deny(_))) => {
-                self.step_boundary(turn, at);
-            }
+            None if calls.iter().all(|call| has_its_result(&call.plan)) => self.step_boundary(turn, at),
             None => {}
         }
         self.noted()
@@ -114,6 +112,7 @@ impl Draft<'_> {
     ) -> (Option<ResolvedTool>, CallPlan) {
         let tool = match &asked.resolution {
             Resolution::Refused(words) => return (None, CallPlan::Reject(words.clone())),
+            Resolution::Answered(_) => return (None, CallPlan::Answered),
             Resolution::Tool(tool) => tool.as_ref(),
         };
         let newest = self.state.config.as_ref().unwrap_or(&turn.config);
@@ -139,7 +138,7 @@ impl Draft<'_> {
         self.now.after(patience.unwrap_or(self.state.limits.approval))
     }
 
-    fn begin_call(&mut self, turn: &OpenTurn, planned: &PlannedCall) {
+    fn begin_call(&mut self, turn: &OpenTurn, planned: &PlannedCall, resolution: &Resolution) {
         let call = planned.call;
         match (&planned.plan, &planned.tool) {
             (CallPlan::Run(basis), Some(tool)) => {
@@ -161,9 +160,23 @@ impl Draft<'_> {
                 let result = CallResult::said(CallOutcome::Denied, words);
                 self.finish_call(call, Attempt::default(), result);
             }
+            (CallPlan::Answered, _) => {
+                // Planned so only because it has its answer.
+                if let Resolution::Answered(result) = resolution {
+                    self.finish_call(call, Attempt::default(), result.clone());
+                }
+            }
             // A call is planned to run only with its tool.
             (CallPlan::Run(_), None) => {}
         }
+    }
+}
+
+/// Whether a call that is planned so has its result in the batch of its plan.
+fn has_its_result(plan: &CallPlan) -> bool {
+    match plan {
+        CallPlan::Reject(_) | CallPlan::Deny(_) | CallPlan::Answered => true,
+        CallPlan::Run(_) | CallPlan::Ask { .. } => false,
     }
 }
 

@@ -12,8 +12,11 @@ use std::collections::BTreeMap;
 
 use pilothouse_messages::call::CallResult;
 use pilothouse_messages::id::{CallId, MessageId};
+use pilothouse_messages::json::JsonText;
+use pilothouse_messages::meta::MetaTool;
 use pilothouse_messages::model::{HistoryCall, HistoryItem};
 use pilothouse_messages::topic::{PlannedCall, TopicEvent};
+use serde_json::Value;
 
 /// The conversation so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,6 +37,8 @@ enum Entry {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Asked {
     call: HistoryCall,
+    /// The tool that was called through the one that the model named, if it was another one.
+    through: Option<String>,
     result: Option<CallResult>,
 }
 
@@ -58,7 +63,7 @@ impl Transcript {
             // The model is told what was sent, not what it had asked for.
             TopicEvent::CallEdited { call, arguments } => {
                 if let Some(asked) = self.asked_mut(*call) {
-                    asked.call.arguments = arguments.clone();
+                    asked.call.arguments = written(asked.through.as_deref(), arguments);
                 }
             }
             TopicEvent::TurnFinished { .. } => {
@@ -87,8 +92,11 @@ impl Transcript {
     fn reply(&mut self, text: String, calls: &[PlannedCall]) {
         self.partial.clear();
         let calls = calls.iter().map(|planned| {
-            let (name, arguments) = (planned.name.clone(), planned.arguments.clone());
-            Asked { call: HistoryCall { call: planned.call, name, arguments }, result: None }
+            let tool = planned.tool.as_ref().filter(|_| planned.name == MetaTool::Invoke.name());
+            let through = tool.map(|tool| tool.name.clone());
+            let arguments = written(through.as_deref(), &planned.arguments);
+            let call = HistoryCall { call: planned.call, name: planned.name.clone(), arguments };
+            Asked { call, through, result: None }
         });
         self.say(text, calls.collect());
     }
@@ -109,6 +117,18 @@ impl Transcript {
     fn finish_call(&mut self, id: CallId, result: &CallResult) {
         if let Some(Asked { result: open @ None, .. }) = self.asked_mut(id) {
             *open = Some(result.clone());
+        }
+    }
+}
+
+/// The arguments as the model writes them: a tool that is called through `tool_invoke` stands in them.
+fn written(through: Option<&str>, arguments: &JsonText) -> JsonText {
+    match through {
+        None => arguments.clone(),
+        Some(name) => {
+            let whole = format!(r#"{{"name":{},"params":{arguments}}}"#, Value::from(name));
+            // Two JSON texts make one.
+            JsonText::parse(whole).unwrap_or_else(|_never| arguments.clone())
         }
     }
 }

@@ -13,6 +13,8 @@ use pilothouse_messages::server::ServerState;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
+mod arguments;
+
 use super::toy::{Answers, House, Plan, Toy, server_id};
 use super::*;
 

@@ -161,7 +161,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 fn tool(description: &str) -> Value {
-    json!({"name": "add", "description": description, "inputSchema": {"type": "object"}})
+    let schema = json!({"type": "object", "properties": {"a": {"type": "integer"}}});
+    json!({"name": "add", "description": description, "inputSchema": schema})
 }
 
 /// Waits until the toy may answer; `Err` if it is to say no.
@@ -302,6 +303,7 @@ impl House {
         let named = |function: Function| (function.definition.name.clone(), function);
         let wiring = Arc::new(Wiring::new(Materials {
             layers: Default::default(),
+            repair: None,
             counter: Arc::new(pilothouse_rules::tokens::Bytes4),
             limits,
             clock: Arc::new(TokioClock::starting_at(Timestamp(1_000_000))),

@@ -5,6 +5,7 @@ mod driver {
     mod crash;
     mod files;
     mod http;
+    mod meta;
     mod run;
     mod windows;
 }

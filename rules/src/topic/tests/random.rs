@@ -11,8 +11,8 @@ use pilothouse_messages::topic::{
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptest};
 
 use super::words::{
-    allows, call, change, denies, look, missing, news, open, opened, reply, returns, send, send_keyed, sends,
-    step_ref, stop,
+    allows, answered, call, change, denies, look, missing, news, open, opened, reply, returns, send,
+    send_keyed, sends, step_ref, stop,
 };
 use super::{NOW, fresh, replayed};
 use crate::decider::Decider;
@@ -171,6 +171,7 @@ fn requested(kind: u8) -> RequestedCall {
     match kind {
         0 => missing(),
         1 => look(),
+        2 => answered(),
         _ => change(),
     }
 }

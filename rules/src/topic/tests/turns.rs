@@ -10,9 +10,9 @@ use pilothouse_messages::topic::{
 };
 
 use super::words::{
-    accepted, allows, call, call_ends, call_says, call_starts, cancel, change, done, fails, look, missing,
-    open, planned, planned_look, replied, replies, reply, returns, run_look, run_model, says, send, sends,
-    step_ends, step_ref, step_starts, stop, took, turn_ends, turn_starts,
+    accepted, allows, answered, call, call_ends, call_says, call_starts, cancel, change, done, fails, look,
+    missing, open, planned, planned_look, replied, replies, reply, returns, run_look, run_model, says, send,
+    sends, step_ends, step_ref, step_starts, stop, took, turn_ends, turn_starts,
 };
 use super::{NOW, after, check, check_in, on};
 
@@ -122,6 +122,22 @@ fn a_message_starts_a_turn_and_a_reply_without_calls_ends_it() {
             on(fails(1, 1, "no"), Is::Done).refused(TopicRejection::Stale),
         ],
     );
+}
+
+#[test]
+fn an_answer_that_is_known_at_once_is_the_calls_result_and_nothing_is_started() {
+    let answers = |step| {
+        let id = call(1, step, 0);
+        on(replies(1, step, "", vec![answered()]), Is::Streaming)
+            .records([
+                replied(1, step, "", vec![planned(id, &answered(), CallPlan::Answered)]),
+                call_says(id, 0, CallOutcome::Succeeded, "two tools"),
+                step_ends(1, step),
+                step_starts(1, step + 1),
+            ])
+            .does([run_model(1, step + 1)])
+    };
+    check([open(), send("hi")], vec![answers(1), answers(2)]);
 }
 
 #[test]

@@ -133,10 +133,15 @@ pub(super) fn missing() -> RequestedCall {
     requested("missing", Resolution::Refused("there is no tool \"missing\"".into()))
 }
 
+/// A call of a meta tool that has its answer.
+pub(super) fn answered() -> RequestedCall {
+    requested("tool_search", Resolution::Answered(CallResult::said(CallOutcome::Succeeded, "two tools")))
+}
+
 pub(super) fn planned(id: CallId, asked: &RequestedCall, plan: CallPlan) -> PlannedCall {
     let tool = match (&asked.resolution, &plan) {
         (Resolution::Tool(tool), CallPlan::Run(_) | CallPlan::Ask { .. }) => Some(tool.as_ref().clone()),
-        (Resolution::Tool(_) | Resolution::Refused(_), _) => None,
+        (Resolution::Tool(_) | Resolution::Refused(_) | Resolution::Answered(_), _) => None,
     };
     let (provider_id, name) = (asked.provider_id.clone(), asked.name.clone());
     PlannedCall { call: id, provider_id, name, arguments: asked.arguments.clone(), tool, plan }

@@ -1,9 +1,13 @@
 use pilothouse_messages::call::{CallOutcome, CallResult};
+use pilothouse_messages::digest::Digest;
 use pilothouse_messages::id::{Attempt, CallId, MessageId, StepId, StepRef, TurnId};
 use pilothouse_messages::json::JsonText;
 use pilothouse_messages::model::{FinishReason, HistoryCall, HistoryItem, Usage};
 use pilothouse_messages::time::Timestamp;
-use pilothouse_messages::topic::{CallPlan, HoldReason, PlannedCall, StopReason, TopicEvent};
+use pilothouse_messages::tool::{Effect, ToolSource};
+use pilothouse_messages::topic::{
+    CallPlan, HoldReason, PlannedCall, ResolvedTool, RunBasis, StopReason, TopicEvent,
+};
 
 use super::Transcript;
 
@@ -152,4 +156,47 @@ fn a_whole_reply_is_in_it_once_and_an_empty_one_not_at_all() {
     check([opens(), vec![replied("", 0), ends()]].concat(), vec![user("hi")]);
     let again = TopicEvent::StepStarted { at: step(1, 1) };
     check([opens(), vec![wrote("lost"), again, ends()]].concat(), vec![user("hi")]);
+}
+
+/// The model reads back what it wrote, with the arguments that were sent.
+#[test]
+fn a_tool_that_was_called_through_another_one_keeps_the_models_form() {
+    let tool = ResolvedTool {
+        name: "mcp__db__find_0123456789abcdef0123".into(),
+        source: ToolSource::Builtin { name: "find".into() },
+        label: "db".into(),
+        title: None,
+        effect: Effect::Reads,
+        force_prompt: false,
+        fingerprint: Digest([1; 32]),
+        definition: Digest([2; 32]),
+    };
+    let json = |text: &str| JsonText::parse(text).expect("JSON");
+    let planned = |index, name: &str| PlannedCall {
+        call: call(index),
+        provider_id: None,
+        name: name.into(),
+        arguments: json(r#"{"n":1.50}"#),
+        tool: Some(tool.clone()),
+        plan: CallPlan::Run(RunBasis::Mode),
+    };
+    let (finish, usage) = (FinishReason::Stop, Usage::default());
+    let calls = vec![planned(0, "tool_invoke"), planned(1, &tool.name)];
+    let replied = TopicEvent::StepReplied { at: step(1, 1), text: String::new(), calls, finish, usage };
+    let edited = |index| TopicEvent::CallEdited { call: call(index), arguments: json(r#"{"n":2}"#) };
+    let shown = |events: &[TopicEvent]| match folded(events).items().pop() {
+        Some(HistoryItem::Assistant { calls, .. }) => {
+            calls.into_iter().map(|call| format!("{} {}", call.name, call.arguments)).collect()
+        }
+        _ => Vec::new(),
+    };
+    let expected = |arguments: &str| {
+        vec![
+            format!(r#"tool_invoke {{"name":"{}","params":{arguments}}}"#, tool.name),
+            format!("{} {arguments}", tool.name),
+        ]
+    };
+    let events = [replied, edited(0), edited(1)];
+    assert_eq!(shown(&events[..1]), expected(r#"{"n":1.50}"#));
+    assert_eq!(shown(&events), expected(r#"{"n":2}"#));
 }
