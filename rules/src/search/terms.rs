@@ -13,18 +13,18 @@ use super::stem::stem;
 const WORD_MAX: usize = 40;
 
 /// English words that tell no tool from another: Snowball's list without its contractions, and what a request adds to
-/// say that it is one.
-const STOP_WORDS: [&str; 125] = [
+/// say that it is one; without `not` and `own`, the stems of `note` and `owned`.
+const STOP_WORDS: [&str; 123] = [
     "a", "about", "above", "after", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be",
     "because", "been", "before", "being", "below", "between", "both", "but", "by", "can", "could", "did",
     "do", "does", "doing", "during", "each", "for", "from", "further", "had", "has", "have", "having", "he",
     "help", "her", "here", "hers", "him", "his", "how", "i", "if", "in", "into", "is", "it", "its", "itself",
-    "just", "let", "me", "more", "most", "my", "need", "no", "nor", "not", "of", "off", "on", "once", "only",
-    "or", "other", "our", "ours", "out", "over", "own", "please", "same", "she", "should", "so", "some",
-    "such", "than", "that", "the", "their", "theirs", "them", "then", "there", "these", "they", "this",
-    "those", "through", "to", "too", "under", "until", "up", "us", "use", "used", "using", "very", "want",
-    "was", "we", "were", "what", "when", "where", "which", "while", "who", "whom", "why", "will", "with",
-    "within", "would", "you", "your", "yours",
+    "just", "let", "me", "more", "most", "my", "need", "no", "nor", "of", "off", "on", "once", "only", "or",
+    "other", "our", "ours", "out", "over", "please", "same", "she", "should", "so", "some", "such", "than",
+    "that", "the", "their", "theirs", "them", "then", "there", "these", "they", "this", "those", "through",
+    "to", "too", "under", "until", "up", "us", "use", "used", "using", "very", "want", "was", "we", "were",
+    "what", "when", "where", "which", "while", "who", "whom", "why", "will", "with", "within", "would",
+    "you", "your", "yours",
 ];
 
 /// By first letter, the lengths of the stop words, as bits; none is longer than seven.

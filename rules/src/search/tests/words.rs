@@ -138,9 +138,10 @@ fn a_word_finds_what_is_called_by_another_one_for_it_behind_the_word_itself() {
         described("delete_folder", "Works on a path"),
         described("delete_note", "Works on a text"),
     ]);
-    let rows: [(&str, &[&str]); 4] = [
-        ("delete directory", &["delete_folder", "remove_folder", "delete_note"]),
-        ("erase", &["delete_folder", "delete_note", "remove_folder"]),
+    let rows: [(&str, &[&str]); 5] = [
+        ("notes", &["delete_note"]),
+        ("list directories", &["delete_folder", "remove_folder"]),
+        ("erase", &["remove_folder", "delete_folder", "delete_note"]),
         ("removing folders", &["remove_folder", "delete_folder", "delete_note"]),
         ("rename", &[]),
     ];
