@@ -1,6 +1,6 @@
 //! How often a search finds the tool that people chose: LiveMCPBench's tasks against its 527 tools, alone and with the
 //! catalogs of real servers in between. `cargo bench --bench retrieval` prints recall at 1, 3, 5 and 10 and the mean
-//! reciprocal rank, beside plain BM25 over the same texts. Nothing is timed.
+//! reciprocal rank, beside plain BM25 over the same texts; `-- --misses` also lists what is not among the first five. Nothing is timed.
 //!
 //! A pair is a step's text and the tool that the annotators name for it: all tasks with as many steps as tools, those in
 //! the pool. Some pairs are wrong (a step "get news" beside a tool for cash flows), so 1 cannot be reached. Nothing in the
@@ -71,9 +71,8 @@ fn report(name: &str, cases: &[Case], search: impl Fn(&str) -> Vec<(String, Stri
         for gold in &case.gold {
             let is_gold = |(server, tool): &(String, String)| server.contains(LABELLED) && tool == gold;
             let place = hits.iter().position(is_gold);
-            if std::env::var_os("PILOTHOUSE_MISSES").is_some() && place.is_none_or(|place| place >= 5) {
-                let first: Vec<_> = hits.iter().take(3).map(|(_, tool)| tool.as_str()).collect();
-                println!("    {place:?} {gold} <- {:.90} ; {first:?}", case.text);
+            if std::env::args().any(|argument| argument == "--misses") {
+                miss(&case.text, gold, place, &hits);
             }
             wanted += 1.0;
             reciprocal += place.map_or(0.0, |place| 1.0 / (place + 1) as f64);
@@ -84,6 +83,17 @@ fn report(name: &str, cases: &[Case], search: impl Fn(&str) -> Vec<(String, Stri
     }
     let [one, three, five, ten] = found.map(|count| count / wanted);
     println!("  {name:28} {one:6.3} {three:6.3} {five:6.3} {ten:6.3} {:6.3}", reciprocal / wanted);
+}
+
+/// Prints a tool that is not among the first five: of which kind the miss is, and what stands there instead.
+fn miss(text: &str, gold: &str, place: Option<usize>, hits: &[(String, String)]) {
+    let kind = match place {
+        None => "has no word of it, or is behind all that is told".to_owned(),
+        Some(0..5) => return,
+        Some(place) => format!("place {}", place + 1),
+    };
+    let first: Vec<_> = hits.iter().take(3).map(|(_, tool)| tool.as_str()).collect();
+    println!("    {gold} ({kind}) <- {text:.90} ; {first:?}");
 }
 
 fn cases(known: &BTreeSet<&str>) -> (Vec<Case>, Vec<Case>) {

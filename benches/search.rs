@@ -1,7 +1,8 @@
 //! What the index costs over 10 000 tools of 500 servers: building it, following one server's change, a question.
 //!
 //! The tools are real ones, repeated; the questions are people's steps and tasks, names, beginnings of names and words that
-//! find nothing. `cargo bench --bench search` prints the figures; any other way of running it is a short check that it
+//! find nothing. Each question is asked several times and its best time counts, so that the percentiles are those of the
+//! questions and not of a busy machine. `cargo bench --bench search` prints the figures; any other way of running it is a short check that it
 //! still works.
 
 use std::hint::black_box;
@@ -38,7 +39,7 @@ impl Plan {
     fn from_arguments() -> Self {
         let asked = |flag: &str| std::env::args().any(|argument| argument == flag);
         if asked("--bench") && !asked("--test") {
-            Self { servers: 500, rounds: 40 }
+            Self { servers: 500, rounds: 9 }
         } else {
             Self { servers: 5, rounds: 1 }
         }
@@ -64,16 +65,14 @@ fn main() {
     for (what, changed) in [("one of its 200 tools", one), ("all of its 200 tools", all)] {
         offer(&mut registry, &changed);
         let table = registry.table();
-        let times: Vec<_> = (0..plan.rounds).map(|_| time(|| before.updated(&table))).collect();
-        println!("  a server changes {what}: {:.2} ms", ms(percentile(times, 50)));
+        println!("  a server changes {what}: {:.2} ms", ms(best(plan.rounds, || before.updated(&table))));
         offer(&mut registry, &large);
     }
 
     for (what, texts) in questions() {
-        let asked: Vec<_> = (0..plan.rounds).flat_map(|_| &texts).collect();
-        let times: Vec<_> = asked.iter().map(|text| time(|| search(&index, text))).collect();
+        let times: Vec<_> = texts.iter().map(|text| best(plan.rounds, || search(&index, text))).collect();
         let (p50, p99) = (percentile(times.clone(), 50), percentile(times, 99));
-        println!("  {what:24} {:5} questions, p50 {:.3} ms, p99 {:.3} ms", asked.len(), ms(p50), ms(p99));
+        println!("  {what:24} {:4} questions, p50 {:.3} ms, p99 {:.3} ms", texts.len(), ms(p50), ms(p99));
     }
 }
 
@@ -128,6 +127,11 @@ fn time<T>(run: impl FnOnce() -> T) -> Duration {
     let start = Instant::now();
     black_box(run());
     start.elapsed()
+}
+
+/// The best of some rounds: what it costs when nobody else has the processor.
+fn best<T>(rounds: usize, mut run: impl FnMut() -> T) -> Duration {
+    (0..rounds).map(|_| time(&mut run)).min().unwrap_or_default()
 }
 
 fn percentile(mut times: Vec<Duration>, percent: usize) -> Duration {

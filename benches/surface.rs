@@ -27,7 +27,8 @@ use catalogs::{Catalog, catalogs, labelled, registry};
 const WINDOWS: [u64; 5] = [8_000, 32_000, 128_000, 200_000, 1_000_000];
 
 fn main() {
-    let rounds = if std::env::args().any(|argument| argument == "--bench") { 20 } else { 1 };
+    let asked = |flag: &str| std::env::args().any(|argument| argument == flag);
+    let rounds = if asked("--bench") && !asked("--test") { 20 } else { 1 };
     let servers =
         [catalogs(), labelled()].into_iter().find(|servers| !servers.is_empty()).unwrap_or_default();
     let table = registry(&servers).table();

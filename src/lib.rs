@@ -185,6 +185,8 @@ pub mod web {
 pub mod docs {
     #[doc = include_str!("../docs/architecture.md")]
     pub mod architecture {}
+    #[doc = include_str!("../docs/figures.md")]
+    pub mod figures {}
     #[doc = include_str!("../docs/guarantees.md")]
     pub mod guarantees {}
     #[doc = include_str!("../docs/harness.md")]

@@ -24,7 +24,7 @@ pub(crate) struct Catalog {
 
 /// Where catalogs of real servers lie: `PILOTHOUSE_CATALOGS`, or the ones that the rules' tests use.
 fn folder() -> PathBuf {
-    let own = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("rules/tests/catalogs");
+    let own = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("rules/tests/catalogs/data");
     std::env::var_os("PILOTHOUSE_CATALOGS").map_or_else(own, PathBuf::from)
 }
 

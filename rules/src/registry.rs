@@ -37,7 +37,7 @@ pub use pilothouse_messages::scope::Scope;
 pub use table::{ToolTable, resolved, scope_of};
 
 /// What every server's tool begins with, and no function may.
-const SERVER_PREFIX: &str = "mcp__";
+pub(crate) const SERVER_PREFIX: &str = "mcp__";
 
 /// One server's entries by raw name.
 pub(crate) type Offered = Arc<BTreeMap<String, Arc<Entry>>>;

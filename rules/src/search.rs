@@ -15,27 +15,30 @@
 //! What each field weighs follows from what it is for, and stands beside it in `document.rs`; `k1` and the share of length
 //! are the textbook's. The usual length of a field is a constant and not the average of what is indexed, so that a
 //! tool's terms are weighed once, and no server changes how another one's tools are scored except through how common a
-//! word is.
+//! word is. Two things more than words are looked at, for the reasons beside them: words that are taken for one another
+//! (`synonyms.rs`), and how much of a tool's name is said (`score.rs`). No weight is fitted to a set of questions.
 //!
 //! The index is a list of *segments*, one for each source. A change of one server replaces its segment and shares all
 //! others with the index before: readers keep what they have, and nothing is locked.
 //!
 //! Nothing from outside is believed to be small: see the bounds in `document.rs` and [`QUESTION_BYTES`].
 
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
 use pilothouse_messages::id::ServerId;
 use pilothouse_messages::registry::Entry;
 
 use crate::cut::cut;
-use crate::registry::{Offered, ToolTable};
+use crate::registry::{Offered, SERVER_PREFIX, ToolTable};
 
 mod document;
 mod hit;
 mod names;
+mod score;
 mod segment;
 mod stem;
+mod synonyms;
 mod terms;
 
 pub use hit::{Hit, Nothing, Question, Rank, SearchAnswer, ToolPool};
@@ -43,6 +46,7 @@ pub use hit::{Hit, Nothing, Question, Rank, SearchAnswer, ToolPool};
 use document::key;
 use hit::Candidate;
 use names::{nearest_names, squeezed};
+use score::scores;
 use segment::Segment;
 use terms::{Flow, Side, each_term, is_stop_word};
 
@@ -57,9 +61,6 @@ pub const HITS_MAX: usize = 100;
 
 /// The most namespaces that an answer names where nothing was found.
 const NAMESPACES_MAX: usize = 64;
-
-/// How soon repetition stops to count: the textbook's figure.
-const K1: f32 = 1.2;
 
 /// All tools at one moment, ready to be searched; immutable, cheap to clone.
 #[derive(Debug, Clone, Default)]
@@ -98,8 +99,7 @@ impl ToolIndex {
             });
             sources.insert(id, source);
         }
-        let functions: Vec<_> =
-            table.entries().iter().filter(|entry| entry.source.server().is_none()).cloned().collect();
+        let functions = functions(table);
         let before = self.sources.get(&None);
         let source = before.filter(|source| source.segment.holds(&functions)).cloned();
         let source = source.unwrap_or_else(|| Source {
@@ -135,7 +135,11 @@ impl ToolIndex {
         let limit = question.limit.clamp(1, HITS_MAX);
         let (best, matched) = match text.is_empty() {
             true => best(self.entries().map(Candidate::listed), &admits, limit),
-            false => best(self.candidates(text).into_iter(), &admits, limit),
+            false => {
+                let segments: Vec<_> = self.segments().collect();
+                let scores = scores(&segments, self.tools, &question_keys(text));
+                best(candidates(&segments, &scores, &ranks(&segments, text)), &admits, limit)
+            }
         };
         let hits: Vec<_> = best.into_iter().map(|candidate| candidate.hit(pool)).collect();
         let nothing = hits.is_empty().then(|| self.nothing(text, pool));
@@ -150,60 +154,27 @@ impl ToolIndex {
         self.segments().flat_map(|segment| &segment.documents).map(|document| &document.entry)
     }
 
-    /// Every tool that has something of the text, once.
-    fn candidates(&self, text: &str) -> Vec<Candidate<'_>> {
-        let mut scores = self.scores(text);
-        let name = squeezed(text);
-        let mut ranks = HashMap::new();
-        let mut base = 0;
-        for segment in self.segments() {
-            for (full, place) in segment.named(&name).filter(|_| !name.is_empty()) {
-                let rank = if full == name { Rank::Exact } else { Rank::Prefix };
-                let known = ranks.entry(base + place as usize).or_insert(rank);
-                *known = rank.min(*known);
-            }
-            base += segment.documents.len();
-        }
-        let scored = self.entries().enumerate().zip(scores.drain(..));
-        scored
-            .filter_map(|((place, entry), score)| {
-                let rank = ranks.get(&place).copied();
-                (rank.is_some() || score > 0.0)
-                    .then(|| Candidate::new(entry, rank.unwrap_or(Rank::Words), score))
-            })
-            .collect()
-    }
-
-    /// Every tool's score, in the order of the segments; 0 where it has no term of the text.
-    fn scores(&self, text: &str) -> Vec<f32> {
-        let mut scores = vec![0.0; self.tools];
-        let all = self.tools as f32;
-        for key in question_keys(text) {
-            let found: Vec<_> = self.segments().map(|segment| segment.postings(key)).collect();
-            let count = found.iter().map(|postings| postings.len()).sum::<usize>() as f32;
-            let rarity = (1.0 + (all - count + 0.5) / (count + 0.5)).ln();
-            let mut base = 0;
-            for (segment, postings) in self.segments().zip(found) {
-                for (place, weight) in postings {
-                    if let Some(score) = scores.get_mut(base + *place as usize) {
-                        *score += rarity * weight / (K1 + weight);
-                    }
-                }
-                base += segment.documents.len();
-            }
-        }
-        scores
-    }
-
     fn nothing(&self, text: &str, pool: &dyn ToolPool) -> Nothing {
         let mut namespaces: BTreeMap<&str, usize> = BTreeMap::new();
-        let mut admitted = Vec::new();
+        let mut admitted = Vec::with_capacity(self.tools);
         for segment in self.segments() {
+            // A server's tools have one label: they are counted together.
+            let mut run: (&str, usize) = ("", 0);
             for (document, outline) in segment.documents.iter().zip(&segment.outlines) {
-                if pool.admits(&document.entry) {
-                    *namespaces.entry(document.entry.namespace_label()).or_default() += 1;
-                    admitted.push((&document.entry, *outline));
+                let entry = &document.entry;
+                if !pool.admits(entry) {
+                    continue;
                 }
+                admitted.push((entry, *outline));
+                let label = entry.namespace_label();
+                if run.1 > 0 && run.0 != label {
+                    *namespaces.entry(run.0).or_default() += run.1;
+                    run.1 = 0;
+                }
+                run = (label, run.1 + 1);
+            }
+            if run.1 > 0 {
+                *namespaces.entry(run.0).or_default() += run.1;
             }
         }
         let more = namespaces.len().saturating_sub(NAMESPACES_MAX);
@@ -211,9 +182,51 @@ impl ToolIndex {
         Nothing {
             namespaces: named.map(|(label, tools)| (label.to_owned(), tools)).collect(),
             more,
-            nearest: nearest_names(text, admitted.into_iter()),
+            nearest: nearest_names(text, &admitted),
         }
     }
+}
+
+/// The tools that no server offers. All others stand together: their names begin alike, and nothing else's does.
+fn functions(table: &ToolTable) -> Vec<Arc<Entry>> {
+    let entries = table.entries();
+    let (before, others) =
+        entries.split_at(entries.partition_point(|entry| entry.name.as_str() < SERVER_PREFIX));
+    let (_, after) = others.split_at(others.partition_point(|entry| entry.name.starts_with(SERVER_PREFIX)));
+    before.iter().chain(after).cloned().collect()
+}
+
+/// The tools of which the text is a name or begins one, by place.
+fn ranks(segments: &[&Segment], text: &str) -> Vec<(usize, Rank)> {
+    let name = squeezed(text);
+    let mut ranks = Vec::new();
+    let mut base = 0;
+    for segment in segments {
+        for (full, place) in segment.named(&name).filter(|_| !name.is_empty()) {
+            let rank = if full == name { Rank::Exact } else { Rank::Prefix };
+            ranks.push((base + place as usize, rank));
+        }
+        base += segment.documents.len();
+    }
+    // The better one first, and only that one kept.
+    ranks.sort_unstable();
+    ranks.dedup_by_key(|(place, _)| *place);
+    ranks
+}
+
+/// Every tool that has something of the text, once.
+fn candidates<'a, 'b>(
+    segments: &'b [&'a Segment],
+    scores: &'b [f32],
+    ranks: &'b [(usize, Rank)],
+) -> impl Iterator<Item = Candidate<'a>> + use<'a, 'b> {
+    let documents = segments.iter().copied().flat_map(|segment| &segment.documents);
+    let mut ranks = ranks.iter().peekable();
+    documents.zip(scores).enumerate().filter_map(move |(place, (document, score))| {
+        let rank = ranks.next_if(|(ranked, _)| *ranked == place).map(|(_, rank)| *rank);
+        (rank.is_some() || *score > 0.0)
+            .then(|| Candidate::new(&document.entry, rank.unwrap_or(Rank::Words), *score))
+    })
 }
 
 /// The keys of the question's different terms, the first [`QUESTION_TERMS`]; without words that tell nothing, unless

@@ -3,38 +3,36 @@
 //! A *document* is a tool's terms, each with the weight that BM25F gives it within that tool: how often it stands in each
 //! field, for each field's length, times the field's weight. All of it depends on the tool alone.
 
-use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use pilothouse_messages::registry::Entry;
 use serde_json::Value;
 
-use super::terms::{Flow, Side, each_term};
+use super::terms::{Flow, Side, each_term, is_stop_word, spaced};
 use crate::cut::cut;
 
 /// Where a term stands.
 struct Field {
     /// What one occurrence counts, in a field of usual length.
     weight: f32,
-    /// The usual length, in terms: what the middle one of 1 311 tools of 45 published servers has.
+    /// The usual length, in terms: the median of those of 1 287 tools of 43 published servers that have the field.
     usual: f32,
 }
 
 /// A few words, chosen to say what the tool does.
 const NAME: Field = Field { weight: 4.0, usual: 3.0 };
 /// The same for people, where there is one.
-const TITLE: Field = Field { weight: 2.0, usual: 4.0 };
+const TITLE: Field = Field { weight: 2.0, usual: 3.0 };
 /// The first sentence says what the tool does; what follows says how.
-const LEAD: Field = Field { weight: 2.0, usual: 12.0 };
-const DESCRIPTION: Field = Field { weight: 1.0, usual: 40.0 };
-/// All tools of a server have it: it tells servers apart, not tools.
-const LABEL: Field = Field { weight: 1.0, usual: 2.0 };
+const LEAD: Field = Field { weight: 2.0, usual: 8.0 };
+const DESCRIPTION: Field = Field { weight: 1.0, usual: 53.0 };
+/// All tools of a server have it, so its words are commoner than the servers that they tell apart: as much as a title.
+const LABEL: Field = Field { weight: 2.0, usual: 1.0 };
 /// What a tool works on.
 const PARAMETERS: Field = Field { weight: 1.0, usual: 6.0 };
 /// Values and explanations tell about special cases.
 const VALUES: Field = Field { weight: 0.5, usual: 6.0 };
-const EXPLANATIONS: Field = Field { weight: 0.5, usual: 40.0 };
+const EXPLANATIONS: Field = Field { weight: 0.5, usual: 27.0 };
 
 /// How much a field's length counts, from 0 to 1: the textbook's figure.
 const LENGTH_SHARE: f32 = 0.75;
@@ -55,23 +53,36 @@ const FIELD_TERMS: usize = 2_000;
 #[derive(Debug)]
 pub(super) struct Document {
     pub(super) entry: Arc<Entry>,
-    /// Sorted by key.
-    pub(super) terms: Arc<[(u64, f32)]>,
+    /// Sorted by key, each once.
+    pub(super) terms: Arc<[Term]>,
 }
 
-/// What a term is kept under. Two terms with one key are one term: likely never, and harmless.
+/// What a tool has of one term.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Term {
+    pub(super) key: u64,
+    /// All its occurrences, by field and length.
+    pub(super) weight: f32,
+    /// Which share of the name it is; 0 outside the name.
+    pub(super) named: f32,
+}
+
+/// What a term is kept under: the same in every segment. Two terms with one key are one term: likely never, and harmless.
 pub(super) fn key(term: &str) -> u64 {
-    // Its keys are fixed, unlike those of the standard maps: one text has one key in every segment.
-    let mut hasher = DefaultHasher::new();
-    term.hash(&mut hasher);
-    hasher.finish()
+    // FNV-1a, then mixed: its low bits alone are poor.
+    let hash = term.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 impl Document {
     pub(super) fn new(entry: &Arc<Entry>) -> Self {
         let mut terms = Terms::default();
         let definition = &entry.definition;
-        terms.add(&NAME, &[cut(entry.source.raw_name(), SHORT_BYTES)]);
+        let name = cut(entry.source.raw_name(), SHORT_BYTES);
+        terms.add(&NAME, &[name]);
+        terms.add_name(name);
         terms.add(&LABEL, &[cut(entry.namespace_label(), SHORT_BYTES)]);
         terms.add(&TITLE, &[cut(definition.title.as_deref().unwrap_or_default(), SHORT_BYTES)]);
         let description = cut(definition.description.as_deref().unwrap_or_default(), DESCRIPTION_BYTES);
@@ -87,7 +98,7 @@ impl Document {
             terms.add(&VALUES, &parts.values);
             terms.add(&EXPLANATIONS, &parts.explanations);
         }
-        Self { entry: Arc::clone(entry), terms: terms.0.into_iter().collect() }
+        Self { entry: Arc::clone(entry), terms: terms.merged() }
     }
 
     /// Whether the other entry would make the same terms.
@@ -120,28 +131,55 @@ fn lead_end(text: &str) -> usize {
     text.char_indices().find_map(ends).unwrap_or(text.len())
 }
 
-/// Weights by key.
+/// Terms, one for each occurrence.
 #[derive(Default)]
-struct Terms(BTreeMap<u64, f32>);
+struct Terms {
+    all: Vec<Term>,
+}
 
 impl Terms {
     fn add(&mut self, field: &Field, texts: &[&str]) {
-        let mut keys = Vec::new();
+        let first = self.all.len();
+        let mut length = 0;
         for text in texts {
             each_term(text, Side::Tool, |term| {
-                keys.push(key(term));
-                if keys.len() < FIELD_TERMS { Flow::More } else { Flow::Stop }
+                self.all.push(Term { key: key(term), weight: 0.0, named: 0.0 });
+                length += 1;
+                if length < FIELD_TERMS { Flow::More } else { Flow::Stop }
             });
-            if keys.len() >= FIELD_TERMS {
+            if length >= FIELD_TERMS {
                 break;
             }
         }
         // At most FIELD_TERMS, which an f32 holds exactly.
-        let length = keys.len() as f32;
-        let one = field.weight / (1.0 - LENGTH_SHARE + LENGTH_SHARE * length / field.usual);
-        for key in keys {
-            *self.0.entry(key).or_default() += one;
-        }
+        let one = field.weight / (1.0 - LENGTH_SHARE + LENGTH_SHARE * length as f32 / field.usual);
+        self.all.iter_mut().skip(first).for_each(|term| term.weight = one);
+    }
+
+    /// The shares of a name's parts in it; words that tell nothing are no part.
+    fn add_name(&mut self, name: &str) {
+        let first = self.all.len();
+        each_term(&spaced(name), Side::Question, |term| {
+            if !is_stop_word(term) {
+                self.all.push(Term { key: key(term), weight: 0.0, named: 0.0 });
+            }
+            Flow::More
+        });
+        let share = 1.0 / (self.all.len() - first).max(1) as f32;
+        self.all.iter_mut().skip(first).for_each(|term| term.named = share);
+    }
+
+    fn merged(mut self) -> Arc<[Term]> {
+        self.all.sort_unstable_by_key(|term| term.key);
+        self.all.dedup_by(|term, kept| {
+            let is_same = term.key == kept.key;
+            if is_same {
+                kept.weight += term.weight;
+                kept.named += term.named;
+            }
+            is_same
+        });
+        self.all.into()
     }
 }
 

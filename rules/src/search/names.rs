@@ -1,5 +1,6 @@
 //! Decides which names are meant when a name is asked for, or nearly one.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use pilothouse_messages::registry::Entry;
@@ -47,21 +48,20 @@ impl Outline {
 /// The names nearest to what was asked, nearest first, at most three.
 ///
 /// Outlines choose the few that are compared letter by letter: ten thousand names cost no more than a hundred.
-pub(super) fn nearest_names<'a>(
-    asked: &str,
-    pool: impl Iterator<Item = (&'a Arc<Entry>, Outline)>,
-) -> Vec<String> {
+pub(super) fn nearest_names(asked: &str, pool: &[(&Arc<Entry>, Outline)]) -> Vec<String> {
     let outline = Outline::of(&squeezed(asked));
-    let mut like: Vec<(u32, &Arc<Entry>)> = pool
-        .map(|(entry, other)| (outline.likeness(other), entry))
+    let mut like: Vec<(u32, usize)> = pool
+        .iter()
+        .enumerate()
+        .map(|(place, (_, other))| (outline.likeness(*other), place))
         .filter(|(likeness, _)| *likeness > 0)
         .collect();
-    let order =
-        |a: &(u32, &Arc<Entry>), b: &(u32, &Arc<Entry>)| b.0.cmp(&a.0).then_with(|| a.1.name.cmp(&b.1.name));
+    let order = |(likeness, place): &(u32, usize)| (Reverse(*likeness), *place);
     if like.len() > SHORTLIST {
-        like.select_nth_unstable_by(SHORTLIST, order);
+        like.select_nth_unstable_by_key(SHORTLIST, order);
         like.truncate(SHORTLIST);
     }
-    like.sort_unstable_by(order);
-    nearest(asked, like.into_iter().map(|(_, entry)| entry)).into_iter().map(str::to_owned).collect()
+    like.sort_unstable_by_key(order);
+    let entries = like.into_iter().filter_map(|(_, place)| Some(pool.get(place)?.0));
+    nearest(asked, entries).into_iter().map(str::to_owned).collect()
 }

@@ -13,15 +13,26 @@ use super::names::{Outline, squeezed};
 /// The place of a tool in its segment. A listing has at most some thousand.
 pub(super) type Place = u32;
 
+/// One tool that has a term.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Posting {
+    pub(super) place: Place,
+    /// As in [`Term`](super::document::Term).
+    pub(super) weight: f32,
+    pub(super) named: f32,
+}
+
 /// A source's tools and where their terms stand.
 #[derive(Debug)]
 pub(super) struct Segment {
     pub(super) documents: Vec<Document>,
     pub(super) outlines: Vec<Outline>,
     places: HashMap<u64, Range<Place>, BuildHasherDefault<AsIs>>,
-    postings: Vec<(Place, f32)>,
+    postings: Vec<Posting>,
     /// Wire names and raw names, squeezed, sorted.
     names: Vec<(Box<str>, Place)>,
+    /// Bytes of the longest of them; what is longer begins none.
+    longest: usize,
 }
 
 impl Segment {
@@ -44,20 +55,28 @@ impl Segment {
         let mut names = Vec::with_capacity(documents.len() * 2);
         let mut outlines = Vec::with_capacity(documents.len());
         for (document, place) in documents.iter().zip(0..) {
-            all.extend(document.terms.iter().map(|(key, weight)| (*key, place, *weight)));
+            all.extend(
+                document
+                    .terms
+                    .iter()
+                    .map(|term| (term.key, Posting { place, weight: term.weight, named: term.named })),
+            );
             let raw = squeezed(document.entry.source.raw_name());
             outlines.push(Outline::of(&raw));
             names.push((squeezed(&document.entry.name).into_boxed_str(), place));
             names.push((raw.into_boxed_str(), place));
         }
         names.sort_unstable();
-        all.sort_unstable_by_key(|(key, place, _)| (*key, *place));
-        let mut places: HashMap<_, Range<Place>, _> = HashMap::default();
-        for ((key, _, _), at) in all.iter().zip(0..) {
+        let longest = names.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
+        all.sort_unstable_by_key(|(key, posting)| (*key, posting.place));
+        // A server's tools share most of their words.
+        let mut places: HashMap<_, Range<Place>, _> =
+            HashMap::with_capacity_and_hasher(all.len() / 4, BuildHasherDefault::default());
+        for ((key, _), at) in all.iter().zip(0..) {
             places.entry(*key).or_insert(at..at).end = at + 1;
         }
-        let postings = all.into_iter().map(|(_, place, weight)| (place, weight)).collect();
-        Self { documents, outlines, places, postings, names }
+        let postings = all.into_iter().map(|(_, posting)| posting).collect();
+        Self { documents, outlines, places, postings, names, longest }
     }
 
     /// Whether it was made of these very entries.
@@ -67,14 +86,17 @@ impl Segment {
     }
 
     /// The tools with this term, and its weight in each.
-    pub(super) fn postings(&self, key: u64) -> &[(Place, f32)] {
+    pub(super) fn postings(&self, key: u64) -> &[Posting] {
         let range = self.places.get(&key).map(|range| range.start as usize..range.end as usize);
         range.and_then(|range| self.postings.get(range)).unwrap_or_default()
     }
 
     /// The names that begin with a squeezed text, with their tools.
     pub(super) fn named(&self, start: &str) -> impl Iterator<Item = (&str, Place)> {
-        let from = self.names.partition_point(|(name, _)| &**name < start);
+        let from = match start.len() > self.longest {
+            true => self.names.len(),
+            false => self.names.partition_point(|(name, _)| &**name < start),
+        };
         let behind = self.names.get(from..).unwrap_or_default();
         behind
             .iter()

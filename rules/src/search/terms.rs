@@ -12,12 +12,32 @@ use super::stem::stem;
 /// The longest word, in characters. A longer run is no word (a digest, an encoded file) and gives no term.
 const WORD_MAX: usize = 40;
 
-/// English words that tell no tool from another.
-const STOP_WORDS: [&str; 40] = [
-    "a", "an", "and", "any", "are", "as", "at", "be", "by", "can", "for", "from", "has", "have", "i", "if",
-    "in", "into", "is", "it", "its", "me", "my", "of", "on", "or", "please", "some", "that", "the", "their",
-    "them", "then", "these", "this", "to", "using", "want", "was", "with",
+/// English words that tell no tool from another: Snowball's list without its contractions, and what a request adds to
+/// say that it is one; without `not` and `own`, the stems of `note` and `owned`.
+const STOP_WORDS: [&str; 123] = [
+    "a", "about", "above", "after", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be",
+    "because", "been", "before", "being", "below", "between", "both", "but", "by", "can", "could", "did",
+    "do", "does", "doing", "during", "each", "for", "from", "further", "had", "has", "have", "having", "he",
+    "help", "her", "here", "hers", "him", "his", "how", "i", "if", "in", "into", "is", "it", "its", "itself",
+    "just", "let", "me", "more", "most", "my", "need", "no", "nor", "of", "off", "on", "once", "only", "or",
+    "other", "our", "ours", "out", "over", "please", "same", "she", "should", "so", "some", "such", "than",
+    "that", "the", "their", "theirs", "them", "then", "there", "these", "they", "this", "those", "through",
+    "to", "too", "under", "until", "up", "us", "use", "used", "using", "very", "want", "was", "we", "were",
+    "what", "when", "where", "which", "while", "who", "whom", "why", "will", "with", "within", "would",
+    "you", "your", "yours",
 ];
+
+/// By first letter, the lengths of the stop words, as bits; none is longer than seven.
+const STOP_LENGTHS: [u8; 26] = {
+    let mut lengths = [0; 26];
+    let mut at = 0;
+    while at < STOP_WORDS.len() {
+        let word = STOP_WORDS[at].as_bytes();
+        lengths[(word[0] - b'a') as usize] |= 1 << word.len();
+        at += 1;
+    }
+    lengths
+};
 
 /// Which side of a search a text stands on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,13 +50,21 @@ pub(super) enum Side {
 
 /// Whether a term is one of those that tell no tool from another.
 pub(super) fn is_stop_word(word: &str) -> bool {
-    STOP_WORDS.binary_search(&word).is_ok()
+    // Most words begin as no stop word of their length does.
+    let may_be = match word.as_bytes() {
+        [first @ b'a'..=b'z', ..] if word.len() < 8 => {
+            STOP_LENGTHS[usize::from(first - b'a')] & (1 << word.len()) != 0
+        }
+        _ => false,
+    };
+    may_be && STOP_WORDS.binary_search(&word).is_ok()
 }
 
 /// Gives the terms of a text in order, with repetitions, as long as `each` answers that it takes more.
 pub(super) fn each_term(text: &str, side: Side, mut each: impl FnMut(&str) -> Flow) {
     let mut run = Run::default();
-    for c in text.chars().map(narrow) {
+    for c in text.chars() {
+        let c = if c.is_ascii() { c } else { narrow(c) };
         let kind = Kind::of(c);
         if kind != run.kind && run.end(side, &mut each) == Flow::Stop {
             return;
@@ -68,7 +96,9 @@ enum Kind {
 
 impl Kind {
     fn of(c: char) -> Self {
-        if is_unspaced(c) {
+        if c.is_ascii() {
+            if c.is_ascii_alphanumeric() { Self::Word } else { Self::Between }
+        } else if is_unspaced(c) {
             Self::Unspaced
         } else if c.is_alphanumeric() {
             Self::Word
@@ -86,6 +116,8 @@ struct Run {
     chars: Vec<char>,
     /// How many there were in all.
     length: usize,
+    /// Where terms are written, so that one costs no allocation.
+    term: String,
 }
 
 impl Run {
@@ -103,62 +135,88 @@ impl Run {
             flow = each(c.encode_utf8(&mut [0; 4]));
         }
         if let Some(before) = self.chars.pop() {
-            flow = each(&String::from_iter([before, c]));
+            self.term.clear();
+            self.term.extend([before, c]);
+            flow = each(&self.term);
         }
         self.chars.push(c);
         flow == Flow::More
     }
 
     fn end(&mut self, side: Side, each: &mut impl FnMut(&str) -> Flow) -> Flow {
-        let (chars, length) = (std::mem::take(&mut self.chars), std::mem::take(&mut self.length));
-        match self.kind {
+        let length = std::mem::take(&mut self.length);
+        let flow = match self.kind {
             Kind::Between => Flow::More,
             Kind::Word if length > WORD_MAX => Flow::More,
-            Kind::Word => words(&chars, each),
-            Kind::Unspaced if side == Side::Question && length == 1 => each(&String::from_iter(chars)),
+            Kind::Word => words(&self.chars, &mut self.term, each),
+            Kind::Unspaced if side == Side::Question && length == 1 => {
+                self.term.clear();
+                self.term.extend(&self.chars);
+                each(&self.term)
+            }
             Kind::Unspaced => Flow::More,
-        }
+        };
+        self.chars.clear();
+        flow
     }
 }
 
 /// The parts of a word with humps, then the word itself.
-fn words(chars: &[char], each: &mut impl FnMut(&str) -> Flow) -> Flow {
+fn words(chars: &[char], term: &mut String, each: &mut impl FnMut(&str) -> Flow) -> Flow {
     let mut from = 0;
     for at in 1..chars.len() {
         if starts_hump(chars, at) {
-            if each(&folded(&chars[from..at])) == Flow::Stop {
+            fold(&chars[from..at], term);
+            if each(term) == Flow::Stop {
                 return Flow::Stop;
             }
             from = at;
         }
     }
-    if from > 0 && each(&folded(&chars[from..])) == Flow::Stop {
-        return Flow::Stop;
+    if from > 0 {
+        fold(&chars[from..], term);
+        if each(term) == Flow::Stop {
+            return Flow::Stop;
+        }
     }
-    each(&folded(chars))
+    fold(chars, term);
+    each(term)
+}
+
+/// A name with blanks between the parts of its words.
+pub(super) fn spaced(name: &str) -> String {
+    let chars: Vec<char> = name.chars().collect();
+    let mut out = String::with_capacity(name.len() + 8);
+    for (at, c) in chars.iter().enumerate() {
+        if starts_hump(&chars, at) {
+            out.push(' ');
+        }
+        out.push(*c);
+    }
+    out
 }
 
 /// `pullRequest` at R, `HTMLParser` at P.
 fn starts_hump(chars: &[char], at: usize) -> bool {
-    let is = |at: usize, what: fn(char) -> bool| chars.get(at).copied().is_some_and(what);
-    is(at, char::is_uppercase)
-        && (is(at - 1, |c| !c.is_uppercase())
-            || (is(at + 1, char::is_lowercase) && is(at - 1, char::is_uppercase)))
+    let is_upper = |at: usize| chars.get(at).is_some_and(|c| c.is_uppercase());
+    let is_lower = |at: usize| chars.get(at).is_some_and(|c| c.is_lowercase());
+    at > 0 && is_upper(at) && (!is_upper(at - 1) || is_lower(at + 1))
 }
 
-fn folded(chars: &[char]) -> String {
-    let mut word = String::with_capacity(chars.len());
+/// Writes a word as its term.
+fn fold(chars: &[char], word: &mut String) {
+    word.clear();
     for c in chars {
         match c {
+            '\0'..='\u{7f}' => word.push(c.to_ascii_lowercase()),
             // Latin letters with accents; other scripts are not romanised, their words would no longer be told apart.
             '\u{c0}'..='\u{24f}' => word.push_str(&any_ascii_char(*c).to_ascii_lowercase()),
             c => word.extend(c.to_lowercase()),
         }
     }
-    if !is_stop_word(&word) {
-        stem(&mut word);
+    if !is_stop_word(word) {
+        stem(word);
     }
-    word
 }
 
 /// A full-width form's usual one.

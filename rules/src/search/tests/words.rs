@@ -130,3 +130,43 @@ fn an_accent_finds_its_letter_and_the_other_way_round() {
     assert_eq!((found(&index, "cafe"), found(&index, "uberweisung")), (vec!["a".into()], vec!["a".into()]));
     assert_eq!(found(&index, "naïve"), ["b"]);
 }
+
+#[test]
+fn a_word_finds_what_is_called_by_another_one_for_it_behind_the_word_itself() {
+    let index = index_of(vec![
+        described("remove_folder", "Works on a path"),
+        described("delete_folder", "Works on a path"),
+        described("delete_note", "Works on a text"),
+    ]);
+    let rows: [(&str, &[&str]); 5] = [
+        ("notes", &["delete_note"]),
+        ("list directories", &["delete_folder", "remove_folder"]),
+        ("erase", &["remove_folder", "delete_folder", "delete_note"]),
+        ("removing folders", &["remove_folder", "delete_folder", "delete_note"]),
+        ("rename", &[]),
+    ];
+    for (text, expected) in rows {
+        assert_eq!(found(&index, text), expected, "{text}");
+    }
+}
+
+#[test]
+fn a_tool_whose_name_is_said_whole_comes_before_one_of_which_a_part_is() {
+    let index = index_of(vec![
+        described("getStory", "One of the news"),
+        described("getStoryWithComments", "One of the news"),
+        described("getStoryWithPolls", "One of the news"),
+    ]);
+    assert_eq!(found(&index, "the story with its comments")[0], "getStoryWithComments");
+    assert_eq!(found(&index, "fetch one story")[0], "getStory");
+}
+
+#[test]
+fn the_lists_of_words_are_in_order_and_their_lengths_known() {
+    for word in ["a", "because", "yours", "with"] {
+        assert!(is_stop_word(word), "{word}");
+    }
+    for word in ["", "file", "search", "get", "zoom", "besides", "日本"] {
+        assert!(!is_stop_word(word), "{word}");
+    }
+}
