@@ -121,6 +121,7 @@ async fn ledger(directory: &Path, callers: u64) -> Arc<Wiring> {
         layers: Default::default(),
         repair: None,
         counter: Arc::new(pilothouse_rules::tokens::Bytes4),
+        exec: None,
         limits,
         clock: Arc::new(SystemClock),
         store: Arc::new(store),

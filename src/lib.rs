@@ -78,6 +78,13 @@ pub mod clock {
     pub use pilothouse_adapters::clock::{Clock, SystemClock, TokioClock};
 }
 
+/// Small programs that models write, which call tools: switched on with [`Builder::exec`].
+#[cfg(feature = "exec")]
+pub mod exec {
+    pub use pilothouse_adapters::exec::ExecOptions;
+    pub use pilothouse_messages::limits::ExecLimits;
+}
+
 /// Ways to reach MCP servers.
 pub mod mcp {
     pub use pilothouse_adapters::asks::{

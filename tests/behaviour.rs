@@ -16,6 +16,9 @@ mod stores;
 mod approvals;
 #[path = "behaviour/catalog.rs"]
 mod catalog;
+#[cfg(feature = "exec")]
+#[path = "behaviour/exec.rs"]
+mod exec;
 #[path = "behaviour/faults.rs"]
 mod faults;
 #[path = "behaviour/functions.rs"]

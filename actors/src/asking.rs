@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use pilothouse_messages::id::TopicId;
+use pilothouse_messages::meta::MetaTool;
 use pilothouse_messages::registry::Entry;
 use pilothouse_messages::server::ServerState;
 use pilothouse_messages::tool::{SurfaceView, ToolSource};
@@ -77,7 +78,10 @@ fn see<T>(
 
 fn executor(wiring: &Wiring, entry: &Entry) -> Executor {
     let is_there = match &entry.source {
-        ToolSource::Builtin { name } => wiring.functions.contains_key(name),
+        ToolSource::Builtin { name } => {
+            wiring.functions.contains_key(name)
+                || (wiring.exec.is_some() && MetaTool::of(name) == Some(MetaTool::Exec))
+        }
         ToolSource::Mcp { server, .. } => wiring.servers.place(server).is_some(),
     };
     if is_there { Executor::Present } else { Executor::Absent }

@@ -14,8 +14,9 @@ use pilothouse_messages::call::{CallOutcome, CallResult, Content};
 use pilothouse_messages::id::{CallId, GrantId, ServerId, TopicId};
 use pilothouse_messages::json::JsonText;
 use pilothouse_messages::limits::WAIT_MAX;
+use pilothouse_messages::meta::MetaTool;
 use pilothouse_messages::tool::{ToolDefinition, ToolSource};
-use pilothouse_messages::topic::ResolvedTool;
+use pilothouse_messages::topic::{ResolvedTool, TopicConfig};
 use pilothouse_rules::arguments::Verdict;
 use pilothouse_rules::output::mismatch;
 use pilothouse_rules::signature;
@@ -31,11 +32,13 @@ use crate::wiring::Wiring;
 mod admit;
 mod clock;
 mod drive;
+mod script;
 mod words;
 
 use admit::admit;
 use clock::CallClock;
 use drive::Drive;
+use script::call_script;
 use words::{cancelled, cancelled_unsent, changed, rejected, timed_out, unfit};
 
 /// How long a result may be compared with its schema.
@@ -63,6 +66,8 @@ pub struct CallOrder {
     pub topic: Option<TopicId>,
     /// The call; `None` outside a turn.
     pub call: Option<CallId>,
+    /// The configuration of the turn that calls; `None` outside a turn.
+    pub config: Option<Box<TopicConfig>>,
     /// The same over all attempts at this call.
     pub idempotency_key: Option<String>,
     /// What to do when the server is full.
@@ -90,6 +95,9 @@ pub async fn run(wiring: &Wiring, order: CallOrder, sent: impl FnOnce() + Send) 
 /// As [`run`]; a task of the server is told that nobody wants it any more.
 pub async fn run_watched(wiring: &Wiring, order: CallOrder, watch: &mut dyn CallWatch) -> CallResult {
     let result = match order.tool.source.clone() {
+        ToolSource::Builtin { name } if MetaTool::of(&name) == Some(MetaTool::Exec) => {
+            call_script(wiring, order, watch).await
+        }
         ToolSource::Builtin { name } => call_function(wiring, &name, order, watch).await,
         ToolSource::Mcp { server, tool } => call_server(wiring, &server, tool, order, watch).await,
     };

@@ -73,7 +73,7 @@ pub async fn findings(
         return findings;
     }
     findings.grant = granted(wiring, caller, tool, arguments);
-    if findings.grant.is_none() && modes.word(tool.effect).0 == Word::Classify {
+    if findings.grant.is_none() && modes.word_about(tool).0 == Word::Classify {
         findings.classified = Some(classified(wiring, subject).await);
     }
     findings

@@ -11,18 +11,21 @@ mod journal;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use pilothouse_adapters::exec::ScriptTool;
 use pilothouse_adapters::tool::Function;
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::error::StoreError;
 use pilothouse_messages::id::ServerId;
 use pilothouse_messages::listing::{ListingState, ListingView};
+use pilothouse_messages::meta::MetaTool;
 use pilothouse_messages::registry::{
-    Entry, NameRecord, RegistryCommand, RegistryDirective, RegistryEvent, ServerTools,
+    Entry, NameRecord, RegistryCommand, RegistryDirective, RegistryError, RegistryEvent, ServerTools,
 };
 use pilothouse_messages::time::Timestamp;
-use pilothouse_messages::tool::ToolSource;
+use pilothouse_messages::tool::{Effect, ToolSource};
 use pilothouse_messages::tree::RuntimeEvent;
 use pilothouse_rules::Decider;
+use pilothouse_rules::meta::exec_definition;
 use pilothouse_rules::registry::{Registry, ToolTable};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
@@ -137,7 +140,7 @@ impl Pictured for Registry {
 
 impl RegistryShell {
     fn loaded(&mut self, names: Vec<NameRecord>) -> Result<(), ActorProcessingErr> {
-        let mut registry = Registry::new(builtins(&self.wiring.functions))?;
+        let mut registry = registry_of(&self.wiring.functions, self.wiring.exec.as_ref())?;
         names.into_iter().map(Registry::restore).for_each(|event| registry.apply(&event));
         let ground = Ground {
             lane: Some(self.wiring.store.lane()),
@@ -242,8 +245,38 @@ fn news(server: ServerId, view: Option<&ListingView>) -> RuntimeEvent {
     }
 }
 
+/// The namespace of the tools about tools.
+const META: &str = "meta";
+
+/// The registry before any server has offered anything.
+///
+/// # Errors
+/// As [`Registry::new`].
+pub fn registry_of(
+    functions: &BTreeMap<String, Function>,
+    exec: Option<&ScriptTool>,
+) -> Result<Registry, RegistryError> {
+    let registry = Registry::new(builtins(functions))?;
+    Ok(match exec {
+        Some(exec) => registry.with_meta(MetaTool::Exec, exec_entry(exec)),
+        None => registry,
+    })
+}
+
+/// It executes, so a script whose end nobody knows is not run again.
+fn exec_entry(exec: &ScriptTool) -> Entry {
+    let name = MetaTool::Exec.name();
+    let owner = Digest::of_parts("pilothouse/function/1", &[name.as_bytes()]);
+    let source = ToolSource::Builtin { name: name.to_owned() };
+    let mut entry = Entry::new(name.to_owned(), source, Arc::new(exec_definition()), owner);
+    entry.effect = Effect::Executes;
+    entry.namespace = META.to_owned();
+    entry.applies.clone_from(&exec.applies);
+    entry
+}
+
 /// The registry's entries of the embedder's functions.
-pub fn builtins(functions: &BTreeMap<String, Function>) -> Vec<Entry> {
+fn builtins(functions: &BTreeMap<String, Function>) -> Vec<Entry> {
     functions.iter().map(|(name, function)| builtin(name, function)).collect()
 }
 

@@ -325,7 +325,8 @@ impl SessionShell {
         let (wiring, permits, place) = (self.wiring.clone(), self.calls.clone(), self.place.clone());
         let topic = self.place.topic.clone();
         let Phase::Live(state) = &self.phase else { return };
-        let tenant = state.state().turn_config().map(|config| config.tenant).unwrap_or_default();
+        let config = state.state().turn_config().map(Box::new);
+        let tenant = config.as_ref().map(|config| config.tenant.clone()).unwrap_or_default();
         let subject = Subject::new(tenant, Some(topic.clone()), tool.clone(), arguments.value());
         let key = Digest::of_parts(
             "pilothouse/idempotency/1",
@@ -336,6 +337,7 @@ impl SessionShell {
             arguments,
             topic: Some(topic),
             call: Some(call),
+            config,
             idempotency_key: Some(key.to_string()),
             grant: match basis {
                 RunBasis::Grant { grant } => Some(*grant),

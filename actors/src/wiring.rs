@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use pilothouse_adapters::asks::Asks;
 use pilothouse_adapters::clock::Clock;
+use pilothouse_adapters::exec::ScriptTool;
 use pilothouse_adapters::model::ModelResolver;
 use pilothouse_adapters::repair::ArgumentRepair;
 use pilothouse_adapters::server::{Connection, Connector};
@@ -60,6 +61,8 @@ pub struct Materials {
     pub models: Arc<dyn ModelResolver>,
     /// The embedder's functions, by wire name.
     pub functions: BTreeMap<String, Function>,
+    /// Runs the scripts of models, where that is switched on.
+    pub exec: Option<ScriptTool>,
     /// The registry before any server has offered anything.
     pub table: Arc<ToolTable>,
     /// Answers what servers ask.
@@ -86,6 +89,8 @@ pub struct Wiring {
     pub models: Arc<dyn ModelResolver>,
     /// The embedder's functions, by wire name.
     pub functions: BTreeMap<String, Function>,
+    /// Runs the scripts of models, where that is switched on.
+    pub exec: Option<ScriptTool>,
     /// Answers what servers ask.
     pub asks: Option<Arc<dyn Asks>>,
     /// Compiled schemas of tools' arguments.
@@ -155,6 +160,7 @@ impl Wiring {
             store: materials.store,
             models: materials.models,
             functions: materials.functions,
+            exec: materials.exec,
             asks: materials.asks,
             validators: Validators::default(),
             layers: materials.layers,

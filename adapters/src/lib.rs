@@ -13,12 +13,14 @@
 //! | [`web::WebSearch`], [`web::WebFetch`] | the web, for models | the embedder's |
 //! | [`knowledge::KnowledgeBase`] | documents, for models | the embedder's |
 //! | – | a model's token counts | `tokens::ExactTokens` (feature `tokens`) |
+//! | [`exec::ScriptEngine`] | programs that models write | QuickJS (feature `exec`) |
 //! | [`clock::Clock`] | the time | the system's, Tokio's |
 
 use std::pin::Pin;
 
 pub mod asks;
 pub mod clock;
+pub mod exec;
 pub mod gate;
 pub mod knowledge;
 #[cfg(feature = "mcp")]

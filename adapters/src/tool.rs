@@ -131,13 +131,7 @@ impl Function {
     /// to be quick and may not wait; where it panics the function is not active, and a warning says so.
     #[must_use]
     pub fn applies(mut self, predicate: impl Fn(&Scope) -> bool + Send + Sync + 'static) -> Self {
-        let name = self.definition.name.clone();
-        self.applies = Some(Applies::new(move |scope| {
-            catch_unwind(AssertUnwindSafe(|| predicate(scope))).unwrap_or_else(|_panicked| {
-                tracing::warn!(target: "pilothouse", function = %name, "its predicate panicked, so it is not active");
-                false
-            })
-        }));
+        self.applies = Some(caught_predicate(self.definition.name.clone(), predicate));
         self
     }
 
@@ -174,6 +168,19 @@ impl std::fmt::Debug for Function {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Function").field("name", &self.definition.name).field("effect", &self.effect).finish()
     }
+}
+
+/// The predicate as registries ask it: where it panics the function is not active, and a warning says so.
+pub(crate) fn caught_predicate(
+    name: String,
+    predicate: impl Fn(&Scope) -> bool + Send + Sync + 'static,
+) -> Applies {
+    Applies::new(move |scope| {
+        catch_unwind(AssertUnwindSafe(|| predicate(scope))).unwrap_or_else(|_panicked| {
+            tracing::warn!(target: "pilothouse", function = %name, "its predicate panicked, so it is not active");
+            false
+        })
+    })
 }
 
 /// A function's answer as a call's result.

@@ -112,6 +112,42 @@ pub struct Limits {
     pub description_bytes: usize,
     /// Lines of a server's stderr kept for diagnostics (64).
     pub stderr_lines: usize,
+    /// The scripts of `tool_exec`.
+    pub exec: ExecLimits,
+}
+
+/// The bounds of the scripts that models run with `tool_exec`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ExecLimits {
+    /// Memory of one script, in bytes (64 MiB).
+    pub memory: usize,
+    /// Stack of one script, in bytes (512 KiB).
+    pub stack: usize,
+    /// One script from its call to its last word, the calls that it makes included (30 s of the wall's clock).
+    pub time: Duration,
+    /// What one script may return, and what it may log, in bytes each (64 KiB).
+    pub output: usize,
+    /// Calls of one script (32); a further one throws.
+    pub calls: u32,
+    /// Calls of one script that run at the same time (8); a further one waits.
+    pub calls_at_once: usize,
+    /// Scripts of the runtime that run at the same time (4); a further one waits.
+    pub scripts_at_once: usize,
+}
+
+impl Default for ExecLimits {
+    fn default() -> Self {
+        Self {
+            memory: 64 << 20,
+            stack: 512 << 10,
+            time: Duration::from_secs(30),
+            output: 64 << 10,
+            calls: 32,
+            calls_at_once: 8,
+            scripts_at_once: 4,
+        }
+    }
 }
 
 /// The longest wait that a limit can ask for: a year, so that no sum of two overflows a clock.
@@ -150,11 +186,14 @@ impl Limits {
             &mut self.stop_child,
             &mut self.actor_absent,
             &mut self.surface_ttl,
+            &mut self.exec.time,
         ];
         for wait in waits {
             *wait = (*wait).min(WAIT_MAX);
         }
-        for text in [&mut self.result_bytes, &mut self.reply_bytes, &mut self.queued_bytes] {
+        for text in
+            [&mut self.result_bytes, &mut self.reply_bytes, &mut self.queued_bytes, &mut self.exec.output]
+        {
             *text = (*text).min(TEXT_MAX);
         }
         self
@@ -213,6 +252,7 @@ impl Default for Limits {
             view_turns: 20,
             description_bytes: 8 << 10,
             stderr_lines: 64,
+            exec: ExecLimits::default(),
         }
     }
 }

@@ -19,13 +19,16 @@
 //! | Edits | ask | run | deny | classifier | run |
 //! | Executes, OpenWorld, Unknown | ask | ask | deny | classifier | run |
 //!
+//! `tool_exec` executes, and runs in every mode: what its script calls is asked about call by call.
+//!
 //! It is asked at call time, about the tool as it stands then. Of several modes that count together (the turn's, the
 //! topic's newest, the runtime's loosest) the strictest word about the effect counts. A mode that denies is a deny
 //! from a layer, so a grant does not lift it.
 
 use jsonschema::Draft;
 use pilothouse_messages::json::JsonText;
-use pilothouse_messages::tool::Effect;
+use pilothouse_messages::meta::MetaTool;
+use pilothouse_messages::tool::{Effect, ToolSource};
 use pilothouse_messages::topic::{
     Classified, Findings, Headless, PermissionMode, ResolvedTool, RunBasis, TopicConfig,
 };
@@ -71,6 +74,12 @@ impl Modes {
         Self { turn: mode, newest: mode, max }
     }
 
+    /// The strictest word about a call of this tool, and whose it is. A script runs in every mode: it can do nothing but
+    /// call tools, and each of its calls is judged by itself.
+    pub fn word_about(self, tool: &ResolvedTool) -> (Word, PermissionMode) {
+        if is_exec(tool) { (Word::Run, self.turn) } else { self.word(tool.effect) }
+    }
+
     /// The strictest word, and whose it is.
     pub fn word(self, effect: Effect) -> (Word, PermissionMode) {
         let said = [self.turn, self.newest, self.max].map(|mode| (word(mode, effect), mode));
@@ -103,7 +112,7 @@ pub fn is_within(mode: PermissionMode, max: PermissionMode) -> bool {
 
 /// What one call of this tool needs. A classifier that was not heard has a person asked.
 pub fn need(tool: &ResolvedTool, findings: &Findings, modes: Modes) -> Need {
-    let (word, mode) = modes.word(tool.effect);
+    let (word, mode) = modes.word_about(tool);
     if let Some(reason) = &findings.denied {
         return Need::Deny(reason.clone());
     }
@@ -162,6 +171,14 @@ pub fn arguments_fault(schema: &JsonText, arguments: &JsonText) -> Option<String
     let fault = validator.validate(&arguments).err()?;
     let (path, words) = (fault.instance_path().to_string(), fault.masked().to_string());
     Some(if path.is_empty() { words } else { format!("{words} at {path}") })
+}
+
+/// Whether it is `tool_exec`, whose name no other function has.
+fn is_exec(tool: &ResolvedTool) -> bool {
+    match &tool.source {
+        ToolSource::Builtin { name } => MetaTool::of(name) == Some(MetaTool::Exec),
+        ToolSource::Mcp { .. } => false,
+    }
 }
 
 fn of_effect(effect: Effect) -> &'static str {

@@ -37,7 +37,7 @@ mod sample;
 mod search;
 mod text;
 
-pub use definition::definitions;
+pub use definition::{definitions, exec_definition};
 pub use input::search_input;
 pub use inspect::inspect;
 pub use invoke::{InvokeDecision, invoke};

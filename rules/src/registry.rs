@@ -80,6 +80,18 @@ impl Registry {
         Ok(registry)
     }
 
+    /// The same with a meta tool, which stands under its own name, as no function may. It takes the place of one that is
+    /// there.
+    #[must_use]
+    pub fn with_meta(mut self, tool: MetaTool, mut entry: Entry) -> Self {
+        entry.name = tool.name().to_owned();
+        entry.source = ToolSource::Builtin { name: entry.name.clone() };
+        self.builtins.retain(|other| other.name != entry.name);
+        self.builtins.push(Arc::new(entry));
+        self.rebuild();
+        self
+    }
+
     /// The event that a stored name stands for; applied before anything is offered.
     pub fn restore(record: NameRecord) -> RegistryEvent {
         RegistryEvent::Named(record)

@@ -11,11 +11,13 @@ use std::sync::Arc;
 
 use pilothouse_actors::catalog::CatalogMsg;
 use pilothouse_actors::gate::Layers;
-use pilothouse_actors::registry::{RegistryMsg, builtins};
+use pilothouse_actors::registry::{RegistryMsg, registry_of};
 use pilothouse_actors::topics::TopicsMsg;
 use pilothouse_actors::wiring::{Materials, Wiring};
 use pilothouse_adapters::asks::Asks;
 use pilothouse_adapters::clock::{Clock, SystemClock};
+#[cfg(feature = "exec")]
+use pilothouse_adapters::exec::{ExecOptions, quickjs::QuickJs};
 use pilothouse_adapters::gate::{Classifier, DecidePolicy, DenyRule, Guard};
 use pilothouse_adapters::knowledge::{self, KnowledgeBase};
 use pilothouse_adapters::model::{Model, ModelResolver};
@@ -30,7 +32,6 @@ use pilothouse_messages::error::{AskError, StartError, StoreError};
 use pilothouse_messages::id::{ServerId, TopicId};
 use pilothouse_messages::limits::Limits;
 use pilothouse_messages::topic::PermissionMode;
-use pilothouse_rules::registry::Registry;
 use pilothouse_rules::tokens::{Bytes4, TokenCounter};
 use ractor::Actor;
 use tokio::sync::watch;
@@ -61,6 +62,8 @@ pub struct Builder {
     repair: Option<Arc<dyn ArgumentRepair>>,
     counter: Option<Arc<dyn TokenCounter>>,
     max_mode: Option<PermissionMode>,
+    #[cfg(feature = "exec")]
+    exec: Option<ExecOptions>,
 }
 
 #[derive(Default)]
@@ -194,6 +197,14 @@ impl Builder {
         self
     }
 
+    /// Switches `tool_exec` on: models may run small JavaScript programs that call tools, each of them past the gate. Its
+    /// bounds are [`Limits::exec`]. It is defence in depth, not a security boundary: the engine runs in this process.
+    #[cfg(feature = "exec")]
+    pub fn exec(mut self, options: ExecOptions) -> Self {
+        self.exec = Some(options);
+        self
+    }
+
     /// Tells the time by this clock instead of the system's.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Some(Arc::new(clock));
@@ -229,7 +240,11 @@ impl Builder {
         let servers = checked_servers(self.servers, &limits, &policy, &mut wrong);
         let functions: BTreeMap<_, _> =
             self.functions.into_iter().map(|function| (function.definition.name.clone(), function)).collect();
-        let table = match Registry::new(builtins(&functions)) {
+        #[cfg(feature = "exec")]
+        let exec = self.exec.map(|options| options.with_engine(QuickJs::new(limits.exec.clone())));
+        #[cfg(not(feature = "exec"))]
+        let exec = None::<pilothouse_adapters::exec::ScriptTool>;
+        let table = match registry_of(&functions, exec.as_ref()) {
             Ok(registry) => registry.table(),
             Err(error) => {
                 wrong.push(error.into());
@@ -252,6 +267,7 @@ impl Builder {
             store: store.into_inner(),
             models: Arc::new(NamedModels(self.models, self.resolver)),
             functions,
+            exec,
             table,
             asks: self.asks,
             layers: self.layers,

@@ -47,6 +47,7 @@ pub(crate) async fn call(
         arguments: text,
         topic,
         call: None,
+        config: None,
         idempotency_key: None,
         grant,
         when_full: WhenFull::Busy,

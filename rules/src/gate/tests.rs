@@ -57,6 +57,28 @@ fn effect_and_mode_decide_where_no_other_layer_speaks() {
 }
 
 #[test]
+fn a_script_runs_in_every_mode_unless_a_layer_speaks_against_it() {
+    let exec = |name: &str| ResolvedTool {
+        name: name.into(),
+        source: ToolSource::Builtin { name: name.into() },
+        ..tool(Executes, false)
+    };
+    let denied = Findings { denied: Some("no".into()), ..Findings::default() };
+    let asked = Findings { asked: Some("look".into()), ..Findings::default() };
+    let rows = [
+        ("tool_exec", Findings::default(), ["run", "run", "run", "run", "run"]),
+        ("tool_exec", denied, ["deny", "deny", "deny", "deny", "deny"]),
+        ("tool_exec", asked, ["ask", "ask", "ask", "ask", "ask"]),
+        ("tool_execute", Findings::default(), ["ask", "ask", "deny", "ask", "run"]),
+    ];
+    for (name, findings, expected) in rows {
+        let found = [Asking, AcceptEdits, Plan, Auto, Bypass]
+            .map(|mode| word(&need(&exec(name), &findings, one(mode))));
+        assert_eq!(found, expected, "{name} {findings:?}");
+    }
+}
+
+#[test]
 fn deny_goes_before_ask_before_grant_before_mode_and_what_is_unheard_asks() {
     let denied = || Findings { denied: Some("no".into()), ..asked() };
     fn asked() -> Findings {

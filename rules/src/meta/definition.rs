@@ -3,7 +3,7 @@
 use pilothouse_messages::digest::canonical;
 use pilothouse_messages::json::JsonText;
 use pilothouse_messages::meta::MetaTool;
-use pilothouse_messages::tool::ShownTool;
+use pilothouse_messages::tool::{ShownTool, ToolDefinition};
 use serde_json::{Value, json};
 
 use super::search::{LIMIT_DEFAULT, LIMIT_MAX};
@@ -56,6 +56,37 @@ pub fn definitions() -> [ShownTool; 3] {
             }),
         ),
     ]
+}
+
+/// `tool_exec`, where it is switched on: an entry of the registry like any function.
+pub fn exec_definition() -> ToolDefinition {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "script": {
+                "type": "string",
+                "description": "The body of an async JavaScript function. End it with `return value`.",
+            },
+        },
+        "required": ["script"],
+        "additionalProperties": false,
+    });
+    let ShownTool { name, description, input_schema } = shown(
+        MetaTool::Exec,
+        "Runs a short JavaScript program that calls several tools and combines what they say. In it, \
+         `await tools.call(name, args)` calls a tool by its full name and gives its data, else its text; it throws if the \
+         tool fails, or needs a person's approval. `console.log` lines are shown to you. There is nothing else: no network, \
+         no files, no timers, no imports.",
+        schema,
+    );
+    ToolDefinition {
+        name,
+        title: None,
+        description: Some(description),
+        input_schema,
+        output_schema: None,
+        annotations: None,
+    }
 }
 
 fn shown(tool: MetaTool, description: &str, schema: Value) -> ShownTool {
