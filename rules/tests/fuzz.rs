@@ -8,7 +8,7 @@ use serde_json::Value;
 #[path = "fuzz/targets.rs"]
 mod targets;
 
-/// Mutations of each target; a run of a second or two. `PILOTHOUSE_FUZZ` asks for more.
+/// Mutations of each target; a run of a few seconds.
 const MUTATIONS: usize = 2_000;
 /// Longer inputs are left to the fuzzer itself.
 const BYTES_MAX: usize = 16 << 10;
@@ -137,7 +137,6 @@ fn tools() -> Vec<Value> {
 fn check(what: &str, corpus: Vec<Vec<u8>>, target: fn(&[u8])) {
     let corpus: Vec<_> = corpus.into_iter().filter(|seed| seed.len() <= BYTES_MAX).collect();
     assert!(corpus.len() > 100, "there is a corpus for {what}");
-    let asked = std::env::var("PILOTHOUSE_FUZZ").ok().and_then(|count| count.parse().ok());
     let mut draw = Draw(0x9E37_79B9_7F4A_7C15);
     let run = |input: &[u8]| {
         let ended = std::panic::catch_unwind(|| target(input));
@@ -146,7 +145,7 @@ fn check(what: &str, corpus: Vec<Vec<u8>>, target: fn(&[u8])) {
     for seed in corpus.iter().step_by(7) {
         run(seed);
     }
-    for _ in 0..asked.unwrap_or(MUTATIONS) {
+    for _ in 0..MUTATIONS {
         let seed = &corpus[draw.below(corpus.len())];
         run(&mutated(seed, &mut draw));
     }

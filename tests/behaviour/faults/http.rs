@@ -50,7 +50,7 @@ impl Site {
     }
 
     /// Lists two tools and answers a call, all on the first connection.
-    async fn is_sound(self, what: &str) {
+    async fn is_sound(&self, what: &str) {
         assert_eq!(self.a.warm(PATIENCE).await.tools().len(), 2, "{what}: {:?}", self.a.view());
         assert_eq!(self.says("look").await, (CallOutcome::Succeeded, "seen".to_owned()), "{what}");
         let view = self.a.view();
