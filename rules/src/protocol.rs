@@ -107,6 +107,10 @@ impl Negotiation {
                 let understood: Vec<_> = LEGACY.iter().rev().copied().collect();
                 give_up(format!("it speaks MCP {version:?}, understood are {}", understood.join(", ")))
             }
+            // Only a modern server says so: it was slow to answer, and is given all the time that there is.
+            Heard::Error { code: UNSUPPORTED_VERSION, .. } if self.discovered < 3 => {
+                self.ask_again(Patience::Whole)
+            }
             Heard::Error { code, message, .. } if self.discovered > 0 => refused(code, &message),
             // It may have become modern since it was spoken to last.
             Heard::Error { .. } => self.discover(),
@@ -141,12 +145,15 @@ impl Negotiation {
     }
 
     fn discover(&mut self) -> ProtocolStep {
-        self.asking = Asking::Discover;
-        self.discovered += 1;
-        let patience = match self.remembered {
+        self.ask_again(match self.remembered {
             Remembered::Modern(_) => Patience::Whole,
             Remembered::Nothing | Remembered::Legacy(_) | Remembered::EndedWhenDiscovered => Patience::Share,
-        };
+        })
+    }
+
+    fn ask_again(&mut self, patience: Patience) -> ProtocolStep {
+        self.asking = Asking::Discover;
+        self.discovered += 1;
         ProtocolStep::Discover { version: MODERN[0].to_owned(), patience }
     }
 

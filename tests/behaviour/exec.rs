@@ -108,7 +108,7 @@ async fn what_a_script_may_not_call_is_refused_with_words_and_never_becomes_a_ca
         (
             PermissionMode::Bypass,
             "tools.call('sum', {n: 'four'})",
-            "rejected: the arguments of \"sum\" do not match its schema:\n- n: expected an integer, found the string \"four\"",
+            "rejected: \"sum\" was not called: the arguments do not match its schema:\n- n: expected an integer, found the string \"four\"",
         ),
         (
             PermissionMode::Bypass,

@@ -163,6 +163,22 @@ fn a_legacy_server_that_refuses_to_be_initialized_may_have_become_modern() {
 }
 
 #[test]
+fn a_modern_server_that_was_slow_to_say_so_is_given_all_the_time_there_is() {
+    let slow = [
+        (Heard::Silence, initialize()),
+        (error(-32022, &["2026-07-28"]), discover(Patience::Whole)),
+        (supported(&["2026-07-28"]), speak(Era::Modern, "2026-07-28")),
+    ];
+    check(Nothing, discover(Patience::Share), &slow, modern());
+    let never = [
+        (Heard::Silence, initialize()),
+        (error(-32022, &[]), discover(Patience::Whole)),
+        (Heard::Silence, give_up("it did not answer `server/discover`")),
+    ];
+    check(Nothing, discover(Patience::Share), &never, Nothing);
+}
+
+#[test]
 fn the_answer_to_initialize_is_checked() {
     let then = [(
         answered("2099-01-01"),
