@@ -231,12 +231,14 @@ async fn a_search_marks_tools_whose_server_is_down() {
     assert!(told.contains("(its server is not running)"), "{told}");
 }
 
+type Mend = fn(BrokenCall) -> Option<String>;
+
 #[tokio::test(start_paused = true)]
 async fn a_repair_is_asked_once_and_what_it_gives_has_to_fit() {
     let look = peer(json!({"tools": [{"name": "look", "echo": true, "schema": {
         "type": "object", "properties": {"at": {"type": "integer"}}, "required": ["at"],
     }}]}));
-    let rows: [(fn(BrokenCall) -> Option<String>, &str); 4] = [
+    let rows: [(Mend, &str); 4] = [
         (|broken| broken.written.contains("one").then(|| r#"{"at":1}"#.to_owned()), r#"succeeded: {"at":1}"#),
         (|_| Some(r#"{"at":"1"}"#.to_owned()), "rejected: "),
         (|_| None, "rejected: "),
