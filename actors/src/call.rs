@@ -11,33 +11,35 @@ use pilothouse_adapters::asks::Origin;
 use pilothouse_adapters::server::TaskTicket;
 use pilothouse_adapters::tool::{Function, Invocation, result_of};
 use pilothouse_messages::call::{CallOutcome, CallResult, Content};
-use pilothouse_messages::id::{CallId, GrantId, ServerId, TopicId};
+use pilothouse_messages::id::{CallId, ServerId, TopicId};
 use pilothouse_messages::json::JsonText;
 use pilothouse_messages::limits::WAIT_MAX;
 use pilothouse_messages::meta::MetaTool;
 use pilothouse_messages::tool::{ToolDefinition, ToolSource};
-use pilothouse_messages::topic::{ResolvedTool, TopicConfig};
+use pilothouse_messages::topic::{ResolvedTool, RunBasis, TopicConfig};
 use pilothouse_rules::arguments::Verdict;
 use pilothouse_rules::output::mismatch;
+use pilothouse_rules::registry::policy::{Admission, PolicyReach, ToolPolicy};
 use pilothouse_rules::signature;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::gate;
 use crate::protocol::ask_port;
-use crate::wiring::Wiring;
+use crate::wiring::{ServerPlace, Wiring};
 
 mod admit;
 mod clock;
 mod drive;
+mod last_look;
 mod script;
 mod words;
 
 use admit::admit;
 use clock::CallClock;
 use drive::Drive;
+use last_look::overruled;
 use script::call_script;
 use words::{cancelled, cancelled_unsent, changed, rejected, timed_out, unfit};
 
@@ -72,8 +74,8 @@ pub struct CallOrder {
     pub idempotency_key: Option<String>,
     /// What to do when the server is full.
     pub when_full: WhenFull,
-    /// The grant that it rests on: it has to hold until the call is sent.
-    pub grant: Option<GrantId>,
+    /// Why it may run: that has to hold until the call is sent.
+    pub basis: RunBasis,
     /// Cancels the call; a server is told.
     pub cancel: CancellationToken,
 }
@@ -159,18 +161,18 @@ async fn call_function(
     if let Some(refusal) = misfit(wiring, &function.definition, &order.tool, &arguments) {
         return refusal;
     }
+    if order.cancel.is_cancelled() {
+        return cancelled_unsent();
+    }
+    if let Some(refusal) = overruled(wiring, &order) {
+        return refusal;
+    }
     let cancel = order.cancel.child_token();
     // Fires also when the caller drops us.
     let told = cancel.clone().drop_guard();
     let mut invocation = Invocation::new(arguments, cancel);
     invocation.topic = order.topic;
     invocation.call = order.call;
-    if order.cancel.is_cancelled() {
-        return cancelled_unsent();
-    }
-    if let Some(refusal) = ungranted(wiring, order.grant) {
-        return refusal;
-    }
     watch.sent();
     let tool = function.tool.clone();
     let mut task = AbortOnDropHandle::new(tokio::spawn(async move { tool.call(invocation).await }));
@@ -223,15 +225,15 @@ async fn call_server(
         Ok(admitted) => admitted,
         Err(refusal) => return refusal,
     };
-    let Some(definition) = known(wiring, server, &tool, &order.tool) else { return changed() };
+    let Some(definition) = known(wiring, &place, &tool, &order.tool) else { return changed() };
     if let Some(refusal) = misfit(wiring, &definition, &order.tool, &order.arguments.value()) {
+        return refusal;
+    }
+    if let Some(refusal) = overruled(wiring, &order) {
         return refusal;
     }
     let schema = definition.output_schema.clone();
     let key = order.idempotency_key.map(|key| (IDEMPOTENCY_KEY.to_owned(), Value::String(key)));
-    if let Some(refusal) = ungranted(wiring, order.grant) {
-        return refusal;
-    }
     let drive = Drive {
         ready: &ready,
         passage: &passage,
@@ -248,20 +250,28 @@ async fn call_server(
     checked(drive.run(watch).await, schema).await
 }
 
-/// The tool as it stood when the call was allowed.
+/// The tool as it stood when the call was allowed, if its server still offers it to the caller.
 fn known(
     wiring: &Wiring,
-    server: &ServerId,
+    place: &ServerPlace,
     tool: &str,
     allowed: &ResolvedTool,
 ) -> Option<Arc<ToolDefinition>> {
+    let (definition, server) = (&place.definition, &place.definition.id);
+    // The table follows the definition and the catalog, so these are asked where it may be behind.
+    if definition.disabled.iter().any(|hidden| hidden == tool) {
+        return None;
+    }
+    match ToolPolicy::of(&definition.tools, PolicyReach::Server(server.clone())).admits(allowed) {
+        Admission::Admitted => {}
+        Admission::NotAllowed | Admission::Denied(_) => return None,
+    }
     let table = wiring.registry.table.load();
     if let Some(entry) = table.by_source(server, tool)
         && entry.fingerprint == allowed.fingerprint
     {
         return Some(entry.definition.clone());
     }
-    // The table follows the catalog.
     let places = wiring.catalog.places.load();
     let listed = places.get(server)?.view.tools().iter().find(|known| known.name == tool)?;
     (listed.fingerprint() == allowed.fingerprint).then(|| Arc::new(listed.clone()))
@@ -313,13 +323,4 @@ fn object(arguments: &JsonText) -> Result<Map<String, Value>, CallResult> {
             Err(rejected("the arguments are not a JSON object"))
         }
     }
-}
-
-/// A call that waited for its turn is not sent on a grant that has ended meanwhile.
-fn ungranted(wiring: &Wiring, grant: Option<GrantId>) -> Option<CallResult> {
-    let over = grant.is_some_and(|grant| !gate::still_holds(wiring, grant));
-    over.then(|| {
-        let words = "the standing approval that it rested on is over: call again, and a person is asked";
-        CallResult::said(CallOutcome::Denied, words)
-    })
 }

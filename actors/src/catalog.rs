@@ -60,6 +60,8 @@ pub struct CatalogShell {
     fetching: BTreeMap<ServerId, CancellationToken>,
     /// What the timer is set for.
     armed: Option<Timestamp>,
+    /// Cancels it.
+    timer: CancellationToken,
 }
 
 /// Told how a refresh ended.
@@ -142,6 +144,7 @@ impl Actor for CatalogActor {
             waiters: BTreeMap::new(),
             fetching: BTreeMap::new(),
             armed: None,
+            timer: CancellationToken::new(),
         })
     }
 
@@ -300,11 +303,19 @@ impl CatalogShell {
             return;
         }
         self.armed = Some(deadline);
-        let (wait, myself) = (deadline.since(catalog.now()), self.myself.clone());
+        // One timer at a time: a later one would else live on beside this, and set another when it fires.
+        self.timer.cancel();
+        self.timer = self.tasks.token();
+        let (wait, myself, timer) = (deadline.since(catalog.now()), self.myself.clone(), self.timer.clone());
         self.tasks.spawn(async move {
-            sleep(wait).await;
-            // A successor sets its own.
-            let _gone = myself.cast(Letter::inside(CatalogMsg::Own(Own(Report::Tick))));
+            tokio::select! {
+                biased;
+                () = timer.cancelled() => {}
+                () = sleep(wait) => {
+                    // A successor sets its own.
+                    let _gone = myself.cast(Letter::inside(CatalogMsg::Own(Own(Report::Tick))));
+                }
+            }
         });
     }
 

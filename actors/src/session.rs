@@ -339,10 +339,7 @@ impl SessionShell {
             call: Some(call),
             config,
             idempotency_key: Some(key.to_string()),
-            grant: match basis {
-                RunBasis::Grant { grant } => Some(*grant),
-                RunBasis::Mode | RunBasis::Approved { .. } | RunBasis::Classified => None,
-            },
+            basis: basis.clone(),
             when_full: WhenFull::Wait,
             cancel,
         };

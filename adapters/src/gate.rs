@@ -62,7 +62,8 @@ pub enum GuardVerdict {
     Deny(String),
 }
 
-/// Looks at every call's real arguments, in every mode. One that panics has a person asked.
+/// Looks at every call's real arguments, in every mode. One that panics has a person asked. It is asked when the call is
+/// asked for, and once more when it is sent: then only a denial counts.
 ///
 /// For implementers: as for [`DenyRule`].
 pub trait Guard: Send + Sync + 'static {

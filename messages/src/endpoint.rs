@@ -17,6 +17,9 @@ pub enum EndpointError {
     /// It names no host.
     #[error("it names no host")]
     Host,
+    /// Its port is no number; a `/`, `?` or `#` in a password has to be written with a percent sign.
+    #[error("its port is no number; a /, ? or # in a password has to be escaped with a percent sign")]
+    Port,
     /// It has blanks or control characters.
     #[error("it has a blank or a control character")]
     Blank,
@@ -39,6 +42,11 @@ impl Endpoint {
         let parts = endpoint.parts();
         if parts.host.is_empty() || parts.host.starts_with(':') {
             return Err(EndpointError::Host);
+        }
+        // An unescaped / ? or # in a password ends the host too early, and would show what stands before it.
+        let port = parts.host.rsplit_once(':').map(|(_, port)| port).filter(|_| !parts.host.ends_with(']'));
+        if port.is_some_and(|port| port.is_empty() || !port.bytes().all(|byte| byte.is_ascii_digit())) {
+            return Err(EndpointError::Port);
         }
         Ok(endpoint)
     }

@@ -25,8 +25,6 @@
 //! topic's newest, the runtime's loosest) the strictest word about the effect counts. A mode that denies is a deny
 //! from a layer, so a grant does not lift it.
 
-use jsonschema::Draft;
-use pilothouse_messages::json::JsonText;
 use pilothouse_messages::meta::MetaTool;
 use pilothouse_messages::tool::{Effect, ToolSource};
 use pilothouse_messages::topic::{
@@ -155,22 +153,6 @@ pub fn headless(turn: &TopicConfig, newest: &TopicConfig) -> Headless {
             Headless::Deny
         }
     }
-}
-
-/// What is wrong with arguments that a person wrote, if anything is: they are a JSON object that fits the tool's schema
-/// (JSON Schema, draft 2020-12 unless it names another). A schema that cannot be read fits nothing.
-pub fn arguments_fault(schema: &JsonText, arguments: &JsonText) -> Option<String> {
-    let arguments = arguments.value();
-    if !arguments.is_object() {
-        return Some("the arguments must be a JSON object".to_owned());
-    }
-    let validator = match jsonschema::options().with_draft(Draft::Draft202012).build(&schema.value()) {
-        Ok(validator) => validator,
-        Err(_unreadable) => return Some("the tool's schema cannot be read".to_owned()),
-    };
-    let fault = validator.validate(&arguments).err()?;
-    let (path, words) = (fault.instance_path().to_string(), fault.masked().to_string());
-    Some(if path.is_empty() { words } else { format!("{words} at {path}") })
 }
 
 /// Whether it is `tool_exec`, whose name no other function has.

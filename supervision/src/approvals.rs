@@ -5,7 +5,7 @@ use pilothouse_actors::gate;
 use pilothouse_actors::wiring::Wiring;
 use pilothouse_adapters::gate::{Decider, Subject};
 use pilothouse_messages::approval::{
-    ApprovalAnswer, ApprovalCommand, ApprovalRejection, Card, CardOwner, DecideAnswer, Decision, Verdict,
+    ApprovalAnswer, ApprovalCommand, ApprovalRejection, Card, CardOwner, DecideAnswer, Decision,
 };
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::error::{AskError, DecideError, RevokeError};
@@ -15,7 +15,7 @@ use pilothouse_messages::json::JsonText;
 use pilothouse_messages::registry::Entry;
 use pilothouse_messages::tool::ToolSource;
 use pilothouse_messages::topic::ResolvedTool;
-use pilothouse_rules::gate::arguments_fault;
+use pilothouse_rules::arguments::Verdict;
 
 pub(crate) async fn decide(
     wiring: &Wiring,
@@ -35,8 +35,10 @@ pub(crate) async fn decide(
             return Ok(DecideAnswer::Unknown);
         }
     }
+    if let Some(reason) = misplaced(&decision, card.as_deref()) {
+        return Err(DecideError::Refused { approval, reason });
+    }
     if let (Some(card), Some(arguments)) = (&card, &decision.arguments)
-        && decision.verdict == Verdict::Allow
         && decision.tenant.as_ref().is_none_or(|tenant| *tenant == card.tenant)
         && let Some(reason) = edit_fault(wiring, card, arguments)
     {
@@ -112,6 +114,21 @@ async fn owner(
     }
 }
 
+/// Why a decision may not bring arguments, if it does: they are for an approval of a card that is open, which says what
+/// they are checked against.
+fn misplaced(decision: &Decision, card: Option<&Card>) -> Option<String> {
+    decision.arguments.as_ref()?;
+    match (decision.verdict, card) {
+        (pilothouse_messages::approval::Verdict::Allow, Some(_)) => None,
+        (pilothouse_messages::approval::Verdict::Allow, None) => {
+            Some("there is no open card that the arguments could be checked against".into())
+        }
+        (pilothouse_messages::approval::Verdict::Deny, _) => {
+            Some("a denial brings no arguments: leave them out".into())
+        }
+    }
+}
+
 /// Why arguments that a person wrote are not taken, if they are not. They pass the tool's schema, deny rules and guards
 /// as if a model had written them. Always asking is answered: a person is there.
 fn edit_fault(wiring: &Wiring, card: &Card, arguments: &JsonText) -> Option<String> {
@@ -127,8 +144,14 @@ fn edit_fault(wiring: &Wiring, card: &Card, arguments: &JsonText) -> Option<Stri
             "the tool is not as it was when the card was made: deny it, and have it called again".into(),
         );
     };
-    if let Some(fault) = arguments_fault(&entry.definition.input_schema, arguments) {
-        return Some(format!("the arguments do not fit the tool: {fault}"));
+    let written = arguments.value();
+    if !written.is_object() {
+        return Some("the arguments must be a JSON object".into());
+    }
+    match wiring.validators.of(&entry.definition, entry.fingerprint).check(&written) {
+        Verdict::Valid => {}
+        Verdict::Invalid(faults) => return Some(format!("the arguments do not fit the tool:\n{faults}")),
+        Verdict::Unchecked(why) => return Some(format!("the arguments cannot be checked: {why}")),
     }
     let tool = ResolvedTool {
         name: card.tool.clone(),

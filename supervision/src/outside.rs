@@ -5,7 +5,7 @@ use pilothouse_actors::gate::{self, Caller};
 use pilothouse_actors::wiring::Wiring;
 use pilothouse_messages::call::{CallOutcome, CallResult};
 use pilothouse_messages::id::{TenantId, TopicId};
-use pilothouse_messages::topic::{PermissionMode, RunBasis};
+use pilothouse_messages::topic::PermissionMode;
 use pilothouse_rules::gate::{Modes, Need, need};
 use pilothouse_rules::meta::{Asked, Mismatch};
 use pilothouse_rules::registry::resolved;
@@ -28,9 +28,8 @@ pub(crate) async fn call(
     let modes = Modes::of(mode, wiring.limits.max_mode);
     let caller = Caller { tenant, topic: topic.clone(), turn: None };
     let findings = gate::findings(wiring, &caller, &tool, &text, modes).await;
-    let grant = match need(&tool, &findings, modes) {
-        Need::Run(RunBasis::Grant { grant }) => Some(grant),
-        Need::Run(RunBasis::Mode | RunBasis::Classified | RunBasis::Approved { .. }) => None,
+    let basis = match need(&tool, &findings, modes) {
+        Need::Run(basis) => basis,
         Need::Deny(reason) => return CallResult::said(CallOutcome::Denied, reason),
         Need::Ask(reason) => {
             let words = format!(
@@ -49,7 +48,7 @@ pub(crate) async fn call(
         call: None,
         config: None,
         idempotency_key: None,
-        grant,
+        basis,
         when_full: WhenFull::Busy,
         cancel,
     };

@@ -191,7 +191,7 @@ impl Runtime {
     }
 
     /// Defines a server anew, under its old id. If only the policy differs (name, tenant, effects, what is hidden or
-    /// asks, trust, deadlines, idle stop) the connection stays, and the registry shows the change at once. Otherwise the
+    /// asks, trust, deadlines, idle stop) the connection stays (one over HTTP is made anew), and the registry shows the change at once. Otherwise the
     /// old connection ends before the new one starts; the old listing is dropped at once if the definition's fingerprint
     /// differs. Whether the server is switched on stays as it is, unless the definition says something else than before.
     ///

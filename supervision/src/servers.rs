@@ -188,7 +188,13 @@ impl ServersShell {
 
     /// ractor's word that an actor is gone: usually long known from its report.
     fn child_ended(&mut self, myself: &ActorRef<Letter<ServersMsg>>, child: &ActorCell, words: String) {
-        if let Some((server, generation)) = self.children.remove(&child.get_id()) {
+        let Some((server, generation)) = self.children.remove(&child.get_id()) else { return };
+        // A server that was removed and taken in again counts its connections anew.
+        let is_current = self.servers.get(&server).is_some_and(|server| match &server.child {
+            Child::Running(actor, _) => actor.get_id() == child.get_id(),
+            Child::Clearing(_) | Child::None => false,
+        });
+        if is_current {
             self.ended(myself, &server, generation, EndReason::Failed(words));
         }
     }
@@ -379,10 +385,17 @@ impl ServersShell {
     fn arm(&mut self, myself: &ActorRef<Letter<ServersMsg>>, id: &ServerId) {
         let Some(server) = self.servers.get_mut(id) else { return };
         let Some(until) = server.deadline_to_arm() else { return };
+        // One timer a server: an older one would else live on beside this, and set another when it fires.
+        server.timer.cancel();
+        server.timer = self.tasks.token();
+        let timer = server.timer.clone();
         let (wait, myself, server) = (until.since(self.newest), myself.clone(), id.clone());
         self.tasks.spawn(async move {
-            sleep(wait).await;
-            tell(&myself, ServersMsg::Tick { server });
+            tokio::select! {
+                biased;
+                () = timer.cancelled() => {}
+                () = sleep(wait) => tell(&myself, ServersMsg::Tick { server }),
+            }
         });
     }
 }

@@ -167,6 +167,19 @@ async fn a_script_runs_in_every_mode_and_its_calls_as_the_mode_says() {
 
 #[tokio::test]
 async fn a_mode_that_becomes_stricter_counts_for_the_rest_of_a_script() {
+    let patch = ConfigPatch { mode: Some(PermissionMode::Plan), ..ConfigPatch::default() };
+    stricter(patch, "failed: the script threw error: this tool changes things").await;
+}
+
+#[tokio::test]
+async fn a_list_that_becomes_stricter_counts_for_the_rest_of_a_script() {
+    let lists = pilothouse::tool::ToolLists { allow: None, deny: vec!["write".to_owned()] };
+    let patch = ConfigPatch { tools: Some(lists), ..ConfigPatch::default() };
+    stricter(patch, "failed: the script threw error: the topic's deny list has this tool").await;
+}
+
+/// A script writes, waits until the topic has become stricter, and would write again.
+async fn stricter(patch: ConfigPatch, expected: &str) {
     let (write, writes) = counted("write", Effect::Edits);
     let gate = Arc::new(tokio::sync::Notify::new());
     let opened = gate.clone();
@@ -184,7 +197,6 @@ async fn a_mode_that_becomes_stricter_counts_for_the_rest_of_a_script() {
     let mut stage = setup.raise().await;
     stage.say("Go.").await;
     stage.until_running().await;
-    let patch = ConfigPatch { mode: Some(PermissionMode::Plan), ..ConfigPatch::default() };
     while writes.load(Ordering::SeqCst) == 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -192,7 +204,7 @@ async fn a_mode_that_becomes_stricter_counts_for_the_rest_of_a_script() {
     gate.notify_one();
     stage.until_end().await;
     let told = said(&stage.results()[0]);
-    assert!(told.starts_with("failed: the script threw error: this tool changes things"), "{told}");
+    assert!(told.starts_with(expected), "{told}");
     assert_eq!(writes.load(Ordering::SeqCst), 1);
 }
 

@@ -121,6 +121,55 @@ async fn edited_arguments_are_what_is_sent_and_pass_the_guards_again() {
     assert_eq!(call.arguments.value(), json!({"what": "half"}));
 }
 
+/// 2⁴⁰ visits, were they made.
+fn endless() -> serde_json::Value {
+    let level = |n: usize| json!({"$ref": format!("#/$defs/l{}", n + 1)});
+    let mut levels: serde_json::Map<_, _> =
+        (0..40).map(|n| (format!("l{n}"), json!({"allOf": [level(n), level(n)]}))).collect();
+    levels.insert("l40".to_owned(), json!({"type": "object"}));
+    json!({"type": "object", "$ref": "#/$defs/l0", "$defs": levels})
+}
+
+#[tokio::test(start_paused = true)]
+async fn arguments_come_only_where_they_can_be_checked() {
+    let peer = peer(json!({"tools": [{"name": "drop", "schema": endless(), "reply": "dropped"}]}));
+    let mut stage = drops(1).peer("a", &peer).raise().await;
+    stage.say("Go.").await;
+    let card = stage.until_card().await;
+    let arguments = || JsonText::parse(r#"{"what":"half"}"#).expect("JSON");
+    let rows = [
+        (Decision::allow("ann").with_arguments(arguments()), "checking these arguments would take too long"),
+        (
+            Decision::deny("ann", "no").with_arguments(arguments()),
+            "a denial brings no arguments: leave them out",
+        ),
+    ];
+    for (decision, words) in rows {
+        let refused = stage.runtime.decide(card.approval, decision).await;
+        assert!(refused.expect_err("it is refused").to_string().contains(words), "{words}");
+    }
+    assert_eq!(stage.decide(&card, Decision::allow("ann")).await, DecideAnswer::Applied);
+    stage.until_status(TopicStatus::Done).await;
+    let late = Decision::allow("ann").with_arguments(arguments());
+    let words = stage.runtime.decide(card.approval, late).await.expect_err("it is refused").to_string();
+    assert!(words.contains("there is no open card"), "{words}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_its_server_denies_by_now_is_not_called_although_its_card_was_approved() {
+    let offered = tools();
+    let mut stage = drops(1).peer("a", &offered).raise().await;
+    stage.say("Go.").await;
+    let card = stage.until_card().await;
+    let stricter = Server::in_memory("a", offered.clone()).deny("drop");
+    stage.runtime.edit_server(stricter).await.expect("it is edited");
+    assert_eq!(stage.decide(&card, Decision::allow("ann")).await, DecideAnswer::Applied);
+    stage.until_status(TopicStatus::Done).await;
+    assert_eq!(stage.results().len(), 1);
+    assert!(said(&stage.results()[0]).starts_with("rejected: "), "{}", said(&stage.results()[0]));
+    assert_eq!(offered.executions("drop"), 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_changed_tool_or_server_voids_its_grant() {
     let store = crate::stage::memory();

@@ -150,7 +150,12 @@ async fn an_invoked_tool_asks_on_a_card_of_its_own_and_the_history_keeps_the_mod
     assert_eq!(card.arguments.value(), json!({"port": "Brest"}), "mended before it is shown");
     stage.decide(&card, Decision::allow("ann")).await;
     assert_eq!(stage.until_end().await, StopReason::Completed);
-    assert_eq!(seen.lock().expect("whole").as_slice(), [r#"chart {"port":"Brest"}"#]);
+    let sent = r#"chart {"port":"Brest"}"#;
+    assert_eq!(
+        seen.lock().expect("whole").as_slice(),
+        [sent, sent],
+        "when it is asked for, and when it is sent"
+    );
     let history = model.requests().last().expect("it was asked").history.clone();
     assert_acceptable(&history);
     let invoked = history.iter().find_map(|item| match item {

@@ -97,9 +97,8 @@ impl Nested<'_> {
             Ok(found) => found,
             Err(refusal) => return refusal,
         };
-        let grant = match self.allowed(&tool, &text).await {
-            Ok(RunBasis::Grant { grant }) => Some(grant),
-            Ok(RunBasis::Mode | RunBasis::Classified | RunBasis::Approved { .. }) => None,
+        let basis = match self.allowed(&tool, &text).await {
+            Ok(basis) => basis,
             Err(refusal) => return refusal,
         };
         let number = call.number.to_be_bytes();
@@ -110,10 +109,10 @@ impl Nested<'_> {
             arguments: text,
             topic: Some(self.topic.clone()),
             call: Some(self.call),
-            config: None,
+            config: Some(Box::new(self.config.clone())),
             idempotency_key: key.map(|key| key.to_string()),
             when_full: WhenFull::Wait,
-            grant,
+            basis,
             cancel: self.cancel.clone(),
         };
         run(self.wiring, order, || {}).await

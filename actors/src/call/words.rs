@@ -16,8 +16,8 @@ pub(super) fn refused_by(error: &RequestError) -> CallResult {
             format!("the server could not be reached: {reason}; it was not called"),
             None,
         ),
-        // A gateway that says so does not know whether the server behind it has acted.
-        RequestError::Interrupted { reason } | RequestError::Http { status: 502 | 504, reason } => {
+        // Whoever says so, the server or a gateway before it, does not say whether the tool has acted.
+        RequestError::Interrupted { reason } | RequestError::Http { status: 408 | 500..=599, reason } => {
             unknown(&format!("it was sent, and no answer came: {reason}"))
         }
         RequestError::Ended { reason } => {

@@ -88,9 +88,11 @@ impl ServerPlace {
 
     /// The same server under another definition, and whether a connection of this one is one of the new.
     pub fn edited(&self, definition: ServerDefinition, connector: Arc<dyn Connector>) -> (Self, Reach) {
-        let reach = match (definition.transport == self.definition.transport, &definition.transport) {
+        let is_same = definition.transport == self.definition.transport
+            && definition.proxies == self.definition.proxies;
+        let reach = match (is_same, &definition.transport) {
             (false, _) => Reach::Other,
-            // The transport says all that a process is started from.
+            // These two say all that a process is started from.
             (true, Transport::Stdio { .. }) => Reach::Same,
             (true, Transport::Http { .. } | Transport::Sse { .. } | Transport::InMemory { .. })
                 if Arc::ptr_eq(&connector, &self.connector) =>

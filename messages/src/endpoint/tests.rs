@@ -11,6 +11,8 @@ fn an_endpoint_shows_neither_user_nor_query() {
             vec!["u", "pw", "v", "flag", "f"],
         ),
         ("https://h?a=b@c", "https://h", "https://h?a", vec!["b@c"]),
+        ("http://[::1]:80/p", "http://[::1]:80/p", "http://[::1]:80/p", vec![]),
+        ("http://[::1]/p", "http://[::1]/p", "http://[::1]/p", vec![]),
         ("http://a@b@h/x@y", "http://h/x@y", "http://h/x@y", vec!["a@b"]),
     ];
     for (text, shown, fingerprinted, secrets) in rows {
@@ -31,6 +33,8 @@ fn what_is_no_url_of_an_http_server_is_refused() {
         ("http://u@/p", EndpointError::Host),
         ("http://:80/", EndpointError::Host),
         ("http://h/a b", EndpointError::Blank),
+        ("https://admin:pa/ssw0rd@host", EndpointError::Port),
+        ("https://h:/p", EndpointError::Port),
     ];
     for (text, error) in rows {
         assert_eq!(Endpoint::parse(text), Err(error), "{text}");

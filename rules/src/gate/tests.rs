@@ -1,10 +1,9 @@
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::id::GrantId;
-use pilothouse_messages::json::JsonText;
 use pilothouse_messages::tool::{Effect, ToolSource};
 use pilothouse_messages::topic::{Classified, Findings, Headless, PermissionMode, ResolvedTool, RunBasis};
 
-use super::{Modes, Need, arguments_fault, is_within, need, need_in};
+use super::{Modes, Need, is_within, need, need_in};
 use Effect::{Edits, Executes, OpenWorld, Reads, Unknown};
 use PermissionMode::{AcceptEdits, Auto, Bypass, Default as Asking, Plan};
 
@@ -129,25 +128,4 @@ fn of_several_modes_the_strictest_word_counts_and_nobody_to_ask_is_a_denial() {
     let all = [Plan, Asking, AcceptEdits, Auto, Bypass];
     let within = all.map(|max| all.map(|mode| u8::from(is_within(mode, max))));
     assert_eq!(within, [[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [1, 1, 0, 1, 0], [1, 1, 1, 1, 1]]);
-}
-
-#[test]
-fn edited_arguments_have_to_fit_the_schema() {
-    let schema = json(r#"{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}"#);
-    let remote = json(r#"{"$ref":"http://example.com/schema.json"}"#);
-    let rows = [
-        (&schema, r#"{"n":1}"#, true),
-        (&schema, r#"{"n":"1"}"#, false),
-        (&schema, "{}", false),
-        (&schema, "[]", false),
-        (&remote, "{}", false),
-    ];
-    for (schema, arguments, fits) in rows {
-        let fault = arguments_fault(schema, &json(arguments));
-        assert_eq!(fault.is_none(), fits, "{arguments}: {fault:?}");
-    }
-}
-
-fn json(text: &str) -> JsonText {
-    JsonText::parse(text).expect("it is JSON")
 }

@@ -19,6 +19,7 @@ use pilothouse_messages::time::Timestamp;
 use pilothouse_rules::Decider;
 use pilothouse_rules::connection::ConnectionLife;
 use ractor::ActorRef;
+use tokio_util::sync::CancellationToken;
 
 /// One server.
 pub(super) struct Server {
@@ -34,6 +35,8 @@ pub(super) struct Server {
     pub(super) last: Option<Arc<Ready>>,
     /// What the timer is set for.
     pub(super) armed: Option<Timestamp>,
+    /// Cancels that timer.
+    pub(super) timer: CancellationToken,
 }
 
 /// A server's connection.
@@ -69,6 +72,7 @@ impl Server {
             child: Child::None,
             old: TaskSet::new(),
             armed: None,
+            timer: CancellationToken::new(),
         };
         server.clear(None);
         server.publish_phase();

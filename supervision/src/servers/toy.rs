@@ -26,7 +26,7 @@ use pilothouse_messages::listing::ListingView;
 use pilothouse_messages::server::{ServerDefinition, ServerState, Transport};
 use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::tool::{Effect, ToolSource};
-use pilothouse_messages::topic::ResolvedTool;
+use pilothouse_messages::topic::{ResolvedTool, RunBasis};
 use ractor::{Actor, ActorRef};
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
@@ -457,7 +457,7 @@ async fn end<M: Send + 'static>(slot: &Slot<M>) {
 
 fn order(tool: ResolvedTool) -> CallOrder {
     CallOrder {
-        grant: None,
+        basis: RunBasis::Mode,
         tool,
         arguments: JsonText::from(&json!({"a": 1, "b": 2})),
         topic: None,

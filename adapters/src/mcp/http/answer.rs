@@ -49,7 +49,11 @@ pub(in crate::mcp) fn shape(response: &Response) -> Result<Shape, Fault> {
 pub(in crate::mcp) async fn failure(mut response: Response) -> Fault {
     let status = response.status();
     let challenge = header(&response, &WWW_AUTHENTICATE).map(|mut challenge| {
-        challenge.truncate(CHALLENGE_BYTES_MAX);
+        let mut end = challenge.len().min(CHALLENGE_BYTES_MAX);
+        while !challenge.is_char_boundary(end) {
+            end -= 1;
+        }
+        challenge.truncate(end);
         challenge
     });
     let body = intake::start(&mut response).await;

@@ -267,8 +267,10 @@ impl Session {
                 if self.probing.swap(true, Ordering::AcqRel) {
                     return;
                 }
+                // Also when whoever asks is dropped in the middle.
+                let asking = Asking(&self.probing);
                 let probed = timeout(PROBE_WITHIN, self.probe()).await;
-                self.probing.store(false, Ordering::Release);
+                drop(asking);
                 match probed {
                     Ok(Err(again)) if again.sign() != Sign::Alive => {
                         sleep(SETTLE).await;
@@ -282,6 +284,15 @@ impl Session {
                 }
             }
         }
+    }
+}
+
+/// While it lives the server is being asked.
+struct Asking<'a>(&'a AtomicBool);
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
     }
 }
 
