@@ -3,13 +3,16 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_messages::error::ConnectError;
 use pilothouse_messages::id::ServerId;
 
 use crate::BoxFuture;
+
+#[cfg(feature = "mcp")]
+mod gate;
+#[cfg(feature = "mcp")]
+pub(crate) use gate::{Gate, Refusal};
 
 /// How long a policy may take. One that takes longer has refused.
 pub const POLICY_WITHIN: Duration = Duration::from_secs(10);
@@ -147,64 +150,6 @@ fn why_not_public_v6(address: Ipv6Addr) -> Option<&'static str> {
         [0x2001, 0..=0x1ff, ..] | [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => Some("a reserved address"),
         [0x2000..=0x3fff, ..] => None,
         _ => Some("a reserved address"),
-    }
-}
-
-/// A policy with the server for which it is asked.
-#[derive(Clone)]
-pub(crate) struct Gate {
-    policy: Arc<dyn ServerPolicy>,
-    server: ServerId,
-}
-
-/// What a policy refused, and why.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the server policy refused {what}: {reason}")]
-pub(crate) struct Refusal {
-    pub(crate) what: String,
-    pub(crate) reason: String,
-}
-
-impl From<Refusal> for ConnectError {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused { what: refusal.what, reason: refusal.reason }
-    }
-}
-
-impl Gate {
-    pub(crate) fn new(policy: Arc<dyn ServerPolicy>, server: ServerId) -> Self {
-        Self { policy, server }
-    }
-
-    /// The same server, and another policy.
-    pub(crate) fn with(self, policy: Arc<dyn ServerPolicy>) -> Self {
-        Self { policy, ..self }
-    }
-
-    /// Asks the policy, in a task of its own so that a panic is an answer too.
-    pub(crate) async fn ask(&self, approach: Approach) -> Result<(), Refusal> {
-        let what = approach.to_string();
-        let gate = self.clone();
-        let mut asking = Asking(tokio::spawn(async move {
-            // Also the making of the future is the embedder's code.
-            gate.policy.allows(&gate.server, &approach).await
-        }));
-        let reason = match tokio::time::timeout(POLICY_WITHIN, &mut asking.0).await {
-            Ok(Ok(Ok(()))) => return Ok(()),
-            Ok(Ok(Err(reason))) => reason,
-            Ok(Err(_panicked)) => "the policy panicked".to_owned(),
-            Err(_elapsed) => format!("the policy gave no answer within {} s", POLICY_WITHIN.as_secs()),
-        };
-        Err(Refusal { what, reason })
-    }
-}
-
-/// Ends the question when nobody waits for its answer any more.
-struct Asking(tokio::task::JoinHandle<Result<(), String>>);
-
-impl Drop for Asking {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 

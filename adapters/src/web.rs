@@ -221,6 +221,11 @@ fn check_url(url: &str) -> Result<(), String> {
     if host.is_empty() {
         return Err("the URL names no host".to_owned());
     }
+    // A reader's parser would make another host of it than stands here.
+    let is_literal = authority.starts_with('[');
+    if !host.is_ascii() || host.contains('%') || (is_literal && host.parse::<IpAddr>().is_err()) {
+        return Err("the URL names its host in a form that is not read: write it in plain letters".to_owned());
+    }
     let is_local_name = host == "localhost" || host.ends_with(".localhost");
     if is_local_name || host.parse().is_ok_and(is_private) || is_odd_number(host) {
         return Err("the URL names a private address, which is not read".to_owned());

@@ -10,6 +10,7 @@ pub struct Output(Result<String, String>);
 
 impl Output {
     /// The text, or why there is none.
+    #[cfg(feature = "schemars")]
     pub(crate) fn into_answer(self) -> Result<String, String> {
         self.0
     }

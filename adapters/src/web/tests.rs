@@ -89,6 +89,11 @@ fn only_addresses_of_the_open_web_are_read() {
         "http://127.1/",
         "http://example.org\\@10.0.0.1/",
         "http://exam ple.org/",
+        "http://127%2e0%2e0%2e1/",
+        "http://%6cocalhost/",
+        "http://\u{ff11}\u{ff12}\u{ff17}.0.0.1/",
+        "http://169\u{3002}254\u{3002}169\u{3002}254/",
+        "http://[fe80::1%25eth0]/",
     ];
     for url in bad {
         assert!(check_url(url).is_err(), "{url}");

@@ -100,9 +100,19 @@ fn start_of(body: &[u8]) -> String {
     if text.is_empty() {
         return "it says nothing else".to_owned();
     }
-    let shown: String =
-        text.chars().take(SHOWN_CHARS).map(|c| if c.is_control() { ' ' } else { c }).collect();
-    format!("it says {shown:?}")
+    format!("it says {:?}", whole_words(text, SHOWN_CHARS))
+}
+
+/// The start of a text, cut behind a word: half a secret would not be known for one.
+pub(in crate::mcp) fn whole_words(text: &str, chars: usize) -> String {
+    let clean = |c: char| if c.is_control() { ' ' } else { c };
+    let mut shown: String = text.chars().take(chars).map(clean).collect();
+    if text.chars().nth(chars).is_some() {
+        let end = shown.rfind(char::is_whitespace).unwrap_or_default();
+        shown.truncate(end);
+        shown.push('…');
+    }
+    shown
 }
 
 /// A header that is text.

@@ -13,6 +13,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::errand::Errands;
 use super::{Bearer, Challenge, Documents, Gained, Grant, Held, Login, Wants, denied};
+use crate::mcp::http::answer::whole_words;
 use crate::mcp::http::fault::Fault;
 use crate::mcp::http::reach::Reach;
 use crate::oauth::{Consent, TokenKey};
@@ -287,8 +288,7 @@ async fn within<T: Send + 'static>(
 }
 
 fn shown(what: &str, error: &AuthError) -> String {
-    let words: String = error.to_string().chars().take(SHOWN_CHARS).collect();
-    format!("{what}: {words}")
+    format!("{what}: {}", whole_words(&error.to_string(), SHOWN_CHARS))
 }
 
 /// What a failed step of a login means.
