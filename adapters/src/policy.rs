@@ -12,7 +12,9 @@ use crate::BoxFuture;
 #[cfg(feature = "mcp")]
 mod gate;
 #[cfg(feature = "mcp")]
-pub(crate) use gate::{Gate, Refusal};
+pub(crate) use gate::Gate;
+#[cfg(feature = "mcp-http")]
+pub(crate) use gate::Refusal;
 
 /// How long a policy may take. One that takes longer has refused.
 pub const POLICY_WITHIN: Duration = Duration::from_secs(10);
