@@ -31,6 +31,8 @@ pub enum Fix {
     Trimmed,
     /// A comma stood before a closing bracket.
     CommaRemoved,
+    /// Members that may be left out were `null`, which their schema does not take.
+    NullsLeftOut,
 }
 
 impl fmt::Display for Fix {
@@ -42,6 +44,7 @@ impl fmt::Display for Fix {
             Self::Unfenced => "a code fence was removed",
             Self::Trimmed => "text after the object was left out",
             Self::CommaRemoved => "a comma before a closing bracket was removed",
+            Self::NullsLeftOut => "members that were null were left out",
         })
     }
 }
@@ -82,6 +85,11 @@ pub fn settle(raw: &str, validator: &Validator) -> Settled {
                 Verdict::Unchecked(why) => return settled(raw, &value, fixes, Some(why)),
                 Verdict::Invalid(faults) => first_faults.get_or_insert(faults),
             };
+            // Models that have to name every member write null for what they leave out.
+            if let Some(bare) = without_nulls(&value).filter(|bare| validator.check(bare) == Verdict::Valid) {
+                fixes.push(Fix::NullsLeftOut);
+                return settled(raw, &bare, fixes, None);
+            }
         }
         if fixes.len() >= FIXES_MAX {
             break;
@@ -106,6 +114,13 @@ fn refused(faults: Option<Faults>, value: &Value) -> Settled {
         None => format!("the arguments must be a JSON object, this is {}", kind(value)),
     };
     Settled::Refused { reason }
+}
+
+/// The object without its members that are null; `None` if it has none.
+fn without_nulls(value: &Value) -> Option<Value> {
+    let members = value.as_object().filter(|members| members.values().any(Value::is_null))?;
+    let kept = members.iter().filter(|(_, member)| !member.is_null());
+    Some(Value::Object(kept.map(|(name, member)| (name.clone(), member.clone())).collect()))
 }
 
 fn kind(value: &Value) -> &'static str {

@@ -38,6 +38,21 @@ fn check(schema: &Value, rows: &[Row<'_>]) {
 }
 
 #[test]
+fn null_for_what_may_be_left_out_is_left_out_where_the_schema_takes_no_null() {
+    let schema = json!({"type": "object", "properties": {"q": {"type": "string"}, "n": {"type": "integer"},
+        "maybe": {"type": ["string", "null"]}}, "required": ["q"]});
+    check(
+        &schema,
+        &[
+            (r#"{"q":"a","n":null}"#, Ok((r#"{"q":"a"}"#, &[Fix::NullsLeftOut]))),
+            (r#"{"q":"a","maybe":null}"#, Ok((r#"{"q":"a","maybe":null}"#, &[]))),
+            (r#"{"q":null}"#, Err("the arguments do not match its schema")),
+            (r#"{"q":"a","n":"x","maybe":null}"#, Err("the arguments do not match its schema")),
+        ],
+    );
+}
+
+#[test]
 fn a_slip_of_the_form_is_mended_where_the_result_is_what_the_schema_asks_for() {
     let good = r#"{"q":"a"}"#;
     check(
