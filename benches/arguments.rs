@@ -3,11 +3,15 @@
 //! `cargo bench --bench arguments` prints the figures; any other way of running it is a short check that it still works.
 
 use std::hint::black_box;
-use std::time::{Duration, Instant};
 
 use pilothouse_messages::json::JsonText;
 use pilothouse_rules::arguments::{Cost, Settled, Validator, Verdict, cost, settle};
 use serde_json::{Value, json};
+
+#[path = "shared/rounds.rs"]
+mod rounds;
+
+use rounds::each;
 
 fn main() {
     let asked = |flag: &str| std::env::args().any(|argument| argument == flag);
@@ -40,19 +44,4 @@ fn main() {
     for (what, took) in [("check", check), ("read and check", settled), ("compile, once", compile)] {
         println!("{what:<16} {took:>10.0?}  {:.2} of it", took.as_secs_f64() / read.as_secs_f64());
     }
-}
-
-/// The median of eleven rounds, for one run.
-fn each(runs: u32, mut run: impl FnMut() -> bool) -> Duration {
-    let mut rounds: Vec<_> = (0..11)
-        .map(|_| {
-            let started = Instant::now();
-            for _ in 0..runs {
-                assert!(run(), "the sample is good");
-            }
-            started.elapsed() / runs
-        })
-        .collect();
-    rounds.sort();
-    rounds[5]
 }

@@ -5,7 +5,6 @@
 use std::collections::HashMap;
 use std::hint::black_box;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::grant::{ArgumentRule, Grant, GrantPlace, GrantSubject};
@@ -15,6 +14,11 @@ use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::tool::{Effect, ToolSource};
 use pilothouse_messages::topic::ResolvedTool;
 use pilothouse_rules::grant::{Asked, GrantBook};
+
+#[path = "shared/rounds.rs"]
+mod rounds;
+
+use rounds::each;
 
 const GRANTS: u32 = 10_000;
 
@@ -90,19 +94,4 @@ fn main() {
     for (what, took) in rows {
         println!("  {what:<24} {took:>8.0?}  {:.1}x", took.as_secs_f64() / raw.as_secs_f64());
     }
-}
-
-/// The median of eleven rounds, for one run.
-fn each(runs: u32, mut run: impl FnMut() -> bool) -> Duration {
-    let mut rounds: Vec<_> = (0..11)
-        .map(|_| {
-            let started = Instant::now();
-            for _ in 0..runs {
-                assert!(run(), "the sample is good");
-            }
-            started.elapsed() / runs
-        })
-        .collect();
-    rounds.sort();
-    rounds[5]
 }

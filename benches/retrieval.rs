@@ -8,29 +8,19 @@
 
 use std::collections::BTreeSet;
 
-use pilothouse_messages::registry::Entry;
-use pilothouse_rules::search::{HITS_MAX, Question, ToolIndex, ToolPool};
+use pilothouse_rules::search::{HITS_MAX, Question, ToolIndex};
 use serde_json::Value;
 
 #[path = "shared/catalogs.rs"]
 mod catalogs;
+#[path = "shared/everything.rs"]
+mod everything;
 #[path = "shared/plain.rs"]
 mod plain;
 
 use catalogs::{LABELLED, catalogs, labelled, registry};
+use everything::Everything;
 use plain::PlainIndex;
-
-struct Everything;
-
-impl ToolPool for Everything {
-    fn admits(&self, _entry: &Entry) -> bool {
-        true
-    }
-
-    fn is_up(&self, _entry: &Entry) -> bool {
-        true
-    }
-}
 
 /// A text and the raw names that it should find.
 struct Case {

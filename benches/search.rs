@@ -8,26 +8,16 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use pilothouse_messages::registry::Entry;
-use pilothouse_rules::search::{Question, ToolIndex, ToolPool};
+use pilothouse_rules::search::{Question, ToolIndex};
 use serde_json::Value;
 
 #[path = "shared/catalogs.rs"]
 mod catalogs;
+#[path = "shared/everything.rs"]
+mod everything;
 
 use catalogs::{Catalog, catalogs, labelled, offer, registry};
-
-struct Everything;
-
-impl ToolPool for Everything {
-    fn admits(&self, _entry: &Entry) -> bool {
-        true
-    }
-
-    fn is_up(&self, _entry: &Entry) -> bool {
-        true
-    }
-}
+use everything::Everything;
 
 /// How much is run.
 struct Plan {

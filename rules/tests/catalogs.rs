@@ -9,12 +9,15 @@ use pilothouse_rules::name::wire_name;
 use pilothouse_rules::provider::{Provider, Rule, check};
 use pilothouse_rules::schema::{Dialect, provider_ready, shown_schema, strict};
 use pilothouse_rules::signature::render;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 #[path = "catalogs/arguments.rs"]
 mod arguments;
+#[path = "catalogs/dialects.rs"]
+mod dialects;
 #[path = "catalogs/parsed.rs"]
 mod parsed;
+use dialects::{takers, without_nullable};
 
 struct Listed {
     server: String,
@@ -40,36 +43,6 @@ fn catalogs() -> Vec<Listed> {
     }
     assert_eq!(all.len(), 1_287);
     all
-}
-
-fn takers(dialect: Dialect) -> &'static [Provider] {
-    match dialect {
-        Dialect::Common => &[Provider::OpenAi, Provider::Anthropic, Provider::Gemini],
-        Dialect::OpenAi => &[Provider::OpenAi],
-        Dialect::OpenAiStrict => &[Provider::OpenAi, Provider::OpenAiStrict],
-        Dialect::Anthropic => &[Provider::Anthropic],
-        Dialect::Gemini => &[Provider::Gemini],
-    }
-}
-
-/// The schema with OpenAPI's `nullable` said as JSON Schema says it.
-fn without_nullable(schema: &Value) -> Value {
-    let Value::Object(keywords) = schema else {
-        return match schema {
-            Value::Array(items) => items.iter().map(without_nullable).collect(),
-            other => other.clone(),
-        };
-    };
-    let mut out: Map<String, Value> =
-        keywords.iter().map(|(word, value)| (word.clone(), without_nullable(value))).collect();
-    if out.get("nullable") == Some(&json!(true)) {
-        out.remove("nullable");
-        out["type"] = json!([out["type"], "null"]);
-        if let Some(Value::Array(values)) = out.get_mut("enum") {
-            values.push(Value::Null);
-        }
-    }
-    Value::Object(out)
 }
 
 #[test]

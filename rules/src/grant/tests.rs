@@ -76,7 +76,8 @@ fn a_grant_covers_a_call_only_if_everything_fits() {
         pointer: "/a".into(),
         value: JsonText::parse(value).expect("JSON"),
     };
-    let under = ArgumentRule::Under { pointer: "/a".into(), path: "/work".into(), case: PathCase::Sensitive };
+    let under =
+        ArgumentRule::Under { pointer: "/a".into(), path: "/srv/files".into(), case: PathCase::Sensitive };
     let with = |rule: ArgumentRule| grant(0, |grant| grant.arguments = vec![rule]);
     let place = |place| grant(0, |grant| grant.place = place);
     let turn = |turn| place(GrantPlace::Turn { topic: topic("t"), turn: TurnId(turn) });
@@ -101,9 +102,9 @@ fn a_grant_covers_a_call_only_if_everything_fits() {
         ("another type", with(equals("1")), write(), r#"{"a":"1"}"#, "no"),
         ("another number", with(equals("1")), write(), r#"{"a":1.0}"#, "no"),
         ("not there", with(equals("null")), write(), "{}", "no"),
-        ("under", with(under.clone()), write(), r#"{"a":"/work/x"}"#, "covers"),
-        ("beside", with(under.clone()), write(), r#"{"a":"/work/../etc"}"#, "no"),
-        ("no text", with(under), write(), r#"{"a":["/work"]}"#, "no"),
+        ("under", with(under.clone()), write(), r#"{"a":"/srv/files/x"}"#, "covers"),
+        ("beside", with(under.clone()), write(), r#"{"a":"/srv/files/../../etc"}"#, "no"),
+        ("no text", with(under), write(), r#"{"a":["/srv/files"]}"#, "no"),
     ];
     for (what, grant, tool, arguments, expected) in rows {
         let mut book = GrantBook::default();

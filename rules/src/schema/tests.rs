@@ -9,8 +9,11 @@ use pilothouse_messages::tool::ShownTool;
 
 use crate::provider::{Provider, check};
 
+#[path = "../../tests/catalogs/dialects.rs"]
+mod dialects;
 mod drawn;
 mod hostile;
+use dialects::{takers, without_nullable};
 
 /// Each row: what a server sends, the dialect, what is shown, where something was lost.
 #[test]
@@ -233,36 +236,6 @@ fn holds(schema: &Value) {
             assert_eq!(check(&tool, *provider), [], "{dialect:?} of {schema}: {}", ready.schema);
         }
     }
-}
-
-fn takers(dialect: Dialect) -> &'static [Provider] {
-    match dialect {
-        Dialect::Common => &[Provider::OpenAi, Provider::Anthropic, Provider::Gemini],
-        Dialect::OpenAi => &[Provider::OpenAi],
-        Dialect::OpenAiStrict => &[Provider::OpenAi, Provider::OpenAiStrict],
-        Dialect::Anthropic => &[Provider::Anthropic],
-        Dialect::Gemini => &[Provider::Gemini],
-    }
-}
-
-/// The schema with OpenAPI's `nullable` said as JSON Schema says it.
-fn without_nullable(schema: &Value) -> Value {
-    let Value::Object(keywords) = schema else {
-        return match schema {
-            Value::Array(items) => items.iter().map(without_nullable).collect(),
-            other => other.clone(),
-        };
-    };
-    let mut out: Map<String, Value> =
-        keywords.iter().map(|(word, value)| (word.clone(), without_nullable(value))).collect();
-    if out.get("nullable") == Some(&json!(true)) {
-        out.remove("nullable");
-        out["type"] = json!([out["type"], "null"]);
-        if let Some(Value::Array(values)) = out.get_mut("enum") {
-            values.push(Value::Null);
-        }
-    }
-    Value::Object(out)
 }
 
 fn validator(schema: &Value) -> Option<Validator> {
