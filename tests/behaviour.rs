@@ -31,6 +31,8 @@ mod meta;
 mod protocol;
 #[path = "behaviour/races.rs"]
 mod races;
+#[path = "behaviour/receipts.rs"]
+mod receipts;
 #[path = "behaviour/recovery.rs"]
 mod recovery;
 #[path = "behaviour/runtime.rs"]

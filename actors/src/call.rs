@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use pilothouse_adapters::BoxFuture;
 use pilothouse_adapters::asks::Origin;
-use pilothouse_adapters::server::TaskTicket;
 use pilothouse_adapters::tool::{Function, Invocation, result_of};
-use pilothouse_messages::call::{CallOutcome, CallResult, Content};
+use pilothouse_messages::call::{CallOutcome, CallReceipt, CallResult, Content};
 use pilothouse_messages::id::{CallId, ServerId, TopicId};
 use pilothouse_messages::json::JsonText;
 use pilothouse_messages::limits::WAIT_MAX;
@@ -34,6 +33,7 @@ mod clock;
 mod drive;
 mod last_look;
 mod script;
+mod taken_up;
 mod words;
 
 use admit::admit;
@@ -41,6 +41,7 @@ use clock::CallClock;
 use drive::Drive;
 use last_look::overruled;
 use script::call_script;
+use taken_up::{TakenUp, follow_task};
 use words::{cancelled, cancelled_unsent, changed, rejected, timed_out, unfit};
 
 /// How long a result may be compared with its schema.
@@ -76,6 +77,8 @@ pub struct CallOrder {
     pub when_full: WhenFull,
     /// Why it may run: that has to hold until the call is sent.
     pub basis: RunBasis,
+    /// What its server handed out before a restart, if the call goes on by that.
+    pub receipt: Option<CallReceipt>,
     /// Cancels the call; a server is told.
     pub cancel: CancellationToken,
 }
@@ -94,7 +97,7 @@ pub async fn run(wiring: &Wiring, order: CallOrder, sent: impl FnOnce() + Send) 
 /// As [`run`], for whoever has to know more than that the call was sent.
 ///
 /// # Cancel safety
-/// As [`run`]; a task of the server is told that nobody wants it any more.
+/// As [`run`]; a task of the server is told that nobody wants it any more, unless its receipt was kept.
 pub async fn run_watched(wiring: &Wiring, order: CallOrder, watch: &mut dyn CallWatch) -> CallResult {
     let result = match order.tool.source.clone() {
         ToolSource::Builtin { name } if MetaTool::of(&name) == Some(MetaTool::Exec) => {
@@ -106,18 +109,15 @@ pub async fn run_watched(wiring: &Wiring, order: CallOrder, watch: &mut dyn Call
     result.capped(wiring.limits.result_bytes)
 }
 
-/// What a server hands out while a call is under way: with it the call can be taken up again.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Receipt {
-    /// It works on the call as a task.
-    Task(TaskTicket),
-    /// It asked something; the state goes back with the answers.
-    Asked {
-        /// How often it has asked, this time included.
-        round: u32,
-        /// The server's own state, as it came.
-        state: Option<String>,
-    },
+/// Whether whoever follows a call keeps what it was told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keeping {
+    /// It is durable: the call can go on by it after a restart.
+    Kept,
+    /// Nobody keeps it.
+    Unkept,
+    /// Whoever kept what came before has ended, and with it the call.
+    Over,
 }
 
 /// Follows one call.
@@ -126,9 +126,9 @@ pub trait CallWatch: Send {
     fn sent(&mut self);
 
     /// Run on each receipt; the call goes on when this is done, or its time is over.
-    fn received(&mut self, receipt: Receipt) -> BoxFuture<'_, ()> {
+    fn received(&mut self, receipt: CallReceipt) -> BoxFuture<'_, Keeping> {
         drop(receipt);
-        Box::pin(std::future::ready(()))
+        Box::pin(std::future::ready(Keeping::Unkept))
     }
 }
 
@@ -206,8 +206,14 @@ async fn call_server(
     order: CallOrder,
     watch: &mut dyn CallWatch,
 ) -> CallResult {
+    let taken_up = TakenUp::of(order.receipt.as_ref());
     let Some(place) = wiring.servers.place(server) else {
         return rejected(&format!("there is no server \"{server}\" any more"));
+    };
+    let asked = match taken_up {
+        TakenUp::Task(ticket) => return follow_task(wiring, &place, order, ticket, watch).await,
+        TakenUp::Asked(round, asked) => Some((round, asked)),
+        TakenUp::Nothing => None,
     };
     let arguments = match object(&order.arguments) {
         Ok(arguments) => arguments,
@@ -244,10 +250,11 @@ async fn call_server(
         meta: key.into_iter().collect(),
         origin: Origin { topic: order.topic, call: order.call },
         cancel: &order.cancel,
+        time: wiring.clock.as_ref(),
         clock,
     };
     watch.sent();
-    checked(drive.run(watch).await, schema).await
+    checked(drive.run(asked, watch).await, schema).await
 }
 
 /// The tool as it stood when the call was allowed, if its server still offers it to the caller.

@@ -11,18 +11,19 @@ mod card;
 mod conversation;
 mod journal;
 mod model_step;
+mod receipts;
 mod repair;
 
 use std::sync::Arc;
 
 use pilothouse_adapters::gate::Subject;
-use pilothouse_messages::call::{CallOutcome, CallResult};
+use pilothouse_messages::call::{CallOutcome, CallReceipt, CallResult};
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::error::StoreError;
 use pilothouse_messages::id::{Attempt, CallId, StepRef, TurnId};
 use pilothouse_messages::json::JsonText;
 use pilothouse_messages::model::ModelRequest;
-use pilothouse_messages::topic::{Directive, Recovery, ResolvedTool, RunBasis, TopicCommand};
+use pilothouse_messages::topic::{Directive, Recovery, ResolvedTool, RunBasis, TopicAnswer, TopicCommand};
 use pilothouse_rules::Decider;
 use pilothouse_rules::registry::policy::refusal;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
@@ -40,6 +41,7 @@ use crate::wiring::{TopicPlace, Wiring};
 use conversation::Pin;
 pub use conversation::{Conversation, surface_now};
 use journal::{Loaded, TopicJournal};
+use receipts::Witness;
 
 /// What the actor is born with.
 pub struct SessionArgs {
@@ -150,6 +152,18 @@ impl Report {
     pub(crate) fn tell(&self, command: TopicCommand) {
         let _gone = self.0.cast(Letter::inside(SessionMsg::Command { command, reply: None }));
     }
+
+    /// Tells it and waits until that is durable; `None` if the session has ended, or has refused it.
+    pub(crate) async fn ask(&self, command: TopicCommand) -> Option<TopicAnswer> {
+        let (reply, answer) = Reply::pair();
+        self.0.cast(Letter::inside(SessionMsg::Command { command, reply: Some(reply) })).ok()?;
+        answer.await.ok()?.ok()?.ok()
+    }
+}
+
+/// A task runs already: nothing that became stricter stops it.
+fn is_task(receipt: Option<&CallReceipt>) -> bool {
+    matches!(receipt, Some(CallReceipt::Task { .. }))
 }
 
 impl SessionShell {
@@ -229,7 +243,10 @@ impl SessionShell {
         match directive {
             Directive::RunModel { at } => self.run_model(at),
             Directive::CallTool { call, attempt, tool, arguments, basis } => {
-                self.call_tool((call, attempt), tool, arguments, &basis);
+                self.call_tool((call, attempt), tool, arguments, (basis, None));
+            }
+            Directive::TakeUpCall { call, attempt, tool, arguments, basis, receipt } => {
+                self.call_tool((call, attempt), tool, arguments, (basis, Some(receipt)));
             }
             Directive::OpenCard(card) => card::open(self.errand(), *card),
             Directive::WithdrawCards { approvals, reason } => {
@@ -318,7 +335,7 @@ impl SessionShell {
         (call, attempt): (CallId, Attempt),
         tool: ResolvedTool,
         arguments: JsonText,
-        basis: &RunBasis,
+        (basis, receipt): (RunBasis, Option<CallReceipt>),
     ) {
         let report = Report(self.myself.clone());
         let cancel = self.turn_token(call.turn);
@@ -339,7 +356,8 @@ impl SessionShell {
             call: Some(call),
             config,
             idempotency_key: Some(key.to_string()),
-            basis: basis.clone(),
+            basis,
+            receipt,
             when_full: WhenFull::Wait,
             cancel,
         };
@@ -348,12 +366,14 @@ impl SessionShell {
             let _permit = permits.acquire_owned().await;
             // A rule may have become stricter since the call was allowed, or while its card waited.
             let listed = || refusal(&place.hub.view()?.config.tools, &subject.tool);
-            if let Some(reason) = gate::denial(&wiring, &subject).or_else(listed) {
+            if !is_task(order.receipt.as_ref())
+                && let Some(reason) = gate::denial(&wiring, &subject).or_else(listed)
+            {
                 let result = CallResult::said(CallOutcome::Denied, reason);
                 return report.tell(TopicCommand::CallReturned { call, attempt, result });
             }
-            let sent = report.clone();
-            let run = call::run(&wiring, order, move || sent.tell(TopicCommand::CallSent { call, attempt }));
+            let mut witness = Witness { report: report.clone(), call, attempt };
+            let run = call::run_watched(&wiring, order, &mut witness);
             let result = caught(run).await.unwrap_or_else(|words| {
                 CallResult::said(CallOutcome::Unknown, format!("the call ended in a fault of ours: {words}"))
             });

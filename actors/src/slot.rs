@@ -50,7 +50,6 @@ impl<T> Reply<T> {
     }
 
     /// A reply with the asker's end of it.
-    #[cfg(test)]
     pub(crate) fn pair() -> (Self, oneshot::Receiver<Result<T, StoreError>>) {
         let (sender, receiver) = oneshot::channel();
         (Self(sender), receiver)

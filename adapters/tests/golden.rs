@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use pilothouse_adapters::store::log::{GENESIS, GRANTS, JOURNAL, LEDGER, LISTING, NAMES, PROCESS};
 use pilothouse_messages::approval::{ApprovalEvent, Card, Verdict};
-use pilothouse_messages::call::{CallOutcome, CallResult, Content};
+use pilothouse_messages::call::{CallOutcome, CallReceipt, CallResult, Content};
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::grant::{ArgumentRule, Grant, GrantEnd, GrantPlace, GrantSubject, PathCase};
 use pilothouse_messages::id::{
@@ -21,6 +21,7 @@ use pilothouse_messages::model::{FinishReason, Usage};
 use pilothouse_messages::process::ProcessMark;
 use pilothouse_messages::record::{Chain, Format};
 use pilothouse_messages::registry::NameRecord;
+use pilothouse_messages::secret::Opaque;
 use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::tool::{Effect, ToolDefinition, ToolLists, ToolSource};
 use pilothouse_messages::topic::command::Payment;
@@ -257,7 +258,25 @@ fn topic_events() -> Vec<TopicEvent> {
         finish: FinishReason::Stop,
         usage: Usage { input: 1, output: 2 },
     });
+    events.extend(receipts());
     events
+}
+
+/// What came with calls that go on after a restart, behind everything older.
+fn receipts() -> [TopicEvent; 4] {
+    let requests = JsonText::parse(r#"{"who":{"method":"elicitation/create"}}"#).unwrap();
+    let task = |poll_after_ms, expires_at| CallReceipt::Task {
+        id: Opaque::new("task-1"),
+        poll_after_ms,
+        expires_at,
+    };
+    [
+        task(Some(50), Some(Timestamp(1_800_000_000_010))),
+        task(None, None),
+        CallReceipt::Asked { round: 2, requests, state: Some(Opaque::new("st\u{e4}te")) },
+        CallReceipt::Answered { round: 2 },
+    ]
+    .map(|receipt| TopicEvent::CallReceipted { call: call(1), attempt: Attempt(1), receipt })
 }
 
 /// What came with modes and grants, behind everything older.

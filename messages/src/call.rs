@@ -5,6 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::json::JsonText;
+use crate::secret::Opaque;
+use crate::time::Timestamp;
 
 /// The last word on a tool call. Every call has exactly one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -114,6 +116,56 @@ impl CallResult {
         kept.push(Content::Text(notice(shown)));
         self.content = kept;
         self
+    }
+}
+
+/// What a server hands out while a call is under way, and how far the call is by it: with this a call goes on after a
+/// restart.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CallReceipt {
+    /// It works on the call as a task, which is asked for again.
+    Task {
+        /// The server's name for it.
+        id: Opaque,
+        /// How long to wait between two questions, if the server says so.
+        poll_after_ms: Option<u64>,
+        /// Until when the server keeps it, if it says so.
+        expires_at: Option<Timestamp>,
+    },
+    /// It asked something, and has done nothing yet: the same call goes out again with the answers.
+    Asked {
+        /// How often it has asked, this time included.
+        round: u32,
+        /// What it asked (`inputRequests`), as it came.
+        requests: JsonText,
+        /// What goes back with the answers (`requestState`).
+        state: Option<Opaque>,
+    },
+    /// The answers to that round go out: from here on it may act.
+    Answered {
+        /// Which round.
+        round: u32,
+    },
+}
+
+impl CallReceipt {
+    /// Bytes of what came from the server.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Task { id, .. } => id.expose().len(),
+            Self::Asked { requests, state, .. } => {
+                requests.as_str().len() + state.as_ref().map_or(0, |state| state.expose().len())
+            }
+            Self::Answered { .. } => 0,
+        }
+    }
+
+    /// `true` if the call goes on by it and nothing is run a second time.
+    pub fn goes_on(&self) -> bool {
+        match self {
+            Self::Task { .. } | Self::Asked { .. } => true,
+            Self::Answered { .. } => false,
+        }
     }
 }
 

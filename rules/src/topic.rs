@@ -234,7 +234,8 @@ impl Decider for TopicState {
                 | TopicCommand::CallReturned { .. }
                 | TopicCommand::Card { .. }
                 | TopicCommand::Recover { .. }
-                | TopicCommand::ShutDown,
+                | TopicCommand::ShutDown
+                | TopicCommand::CallReceipted { .. },
             ) => Err(TopicRejection::NotOpen),
             (Some(current), TopicCommand::Open { config }) => draft.open(current, config),
             (Some(current), TopicCommand::Configure { patch }) => draft.configure(current, patch),
@@ -250,6 +251,9 @@ impl Decider for TopicState {
             (Some(_), TopicCommand::Card { approval, news }) => draft.card_news(*approval, news),
             (Some(_), TopicCommand::Recover { cause }) => draft.recover(*cause),
             (Some(_), TopicCommand::ShutDown) => draft.shut_down(),
+            (Some(_), TopicCommand::CallReceipted { call, attempt, receipt }) => {
+                draft.call_receipted(*call, *attempt, receipt)
+            }
         }
     }
 

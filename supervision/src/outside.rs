@@ -49,6 +49,7 @@ pub(crate) async fn call(
         config: None,
         idempotency_key: None,
         basis,
+        receipt: None,
         when_full: WhenFull::Busy,
         cancel,
     };

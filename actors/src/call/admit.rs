@@ -16,6 +16,9 @@ use crate::demand::awake;
 use crate::traffic::Passage;
 use crate::wiring::{Ready, ServerPlace, Wiring};
 
+/// A connection, with a place on it.
+pub(super) type Admitted = (Arc<Ready>, Passage, OwnedSemaphorePermit);
+
 /// Everything before the call may be sent: a connection, a place, and the tool's confirmation.
 pub(super) async fn admit(
     wiring: &Wiring,
@@ -23,11 +26,26 @@ pub(super) async fn admit(
     tool: &str,
     order: &CallOrder,
     deadline: Instant,
-) -> Result<(Arc<Ready>, Passage, OwnedSemaphorePermit), CallResult> {
+) -> Result<Admitted, CallResult> {
+    let (ready, passage, permit) = reach(wiring, place, order, deadline).await?;
+    match confirmed(wiring, place, &ready, tool, deadline).await? {
+        Some(fingerprint) if fingerprint == order.tool.fingerprint => Ok((ready, passage, permit)),
+        Some(_) => Err(changed()),
+        None => Err(rejected("the server no longer offers it")),
+    }
+}
+
+/// A connection and a place on it.
+pub(super) async fn reach(
+    wiring: &Wiring,
+    place: &ServerPlace,
+    order: &CallOrder,
+    deadline: Instant,
+) -> Result<Admitted, CallResult> {
     if order.tool.definition != place.fingerprint {
         return Err(changed());
     }
-    let (ready, passage, permit) = loop {
+    loop {
         awake(wiring, place, deadline).await;
         // A server that is down refuses before anybody waits for a place.
         reached(wiring, place, order.when_full, deadline).await?;
@@ -38,15 +56,10 @@ pub(super) async fn admit(
         }
         // One that is being stopped for want of use is started again.
         match ready.traffic.enter() {
-            Some(passage) => break (ready, passage, permit),
+            Some(passage) => return Ok((ready, passage, permit)),
             None if Instant::now() >= deadline => return Err(unavailable(wiring, place)),
             None => drop(permit),
         }
-    };
-    match confirmed(wiring, place, &ready, tool, deadline).await? {
-        Some(fingerprint) if fingerprint == order.tool.fingerprint => Ok((ready, passage, permit)),
-        Some(_) => Err(changed()),
-        None => Err(rejected("the server no longer offers it")),
     }
 }
 

@@ -113,6 +113,7 @@ impl Nested<'_> {
             idempotency_key: key.map(|key| key.to_string()),
             when_full: WhenFull::Wait,
             basis,
+            receipt: None,
             cancel: self.cancel.clone(),
         };
         run(self.wiring, order, || {}).await

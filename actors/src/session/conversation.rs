@@ -64,7 +64,9 @@ impl Conversation {
     pub fn wants(&self, directive: &Directive) -> bool {
         match directive {
             Directive::RunModel { at } => self.state.runs_model(*at),
-            Directive::CallTool { call, attempt, .. } => self.state.runs_call(*call, *attempt),
+            Directive::CallTool { call, attempt, .. } | Directive::TakeUpCall { call, attempt, .. } => {
+                self.state.runs_call(*call, *attempt)
+            }
             Directive::OpenCard(_)
             | Directive::WithdrawCards { .. }
             | Directive::PayDebt { .. }
@@ -126,7 +128,12 @@ impl Pictured for Conversation {
         }
         // Text is by far the most frequent, and the hub adds it to its view by itself; a hand-over shows nothing.
         let same_view = |event: &TopicEvent| {
-            matches!(event, TopicEvent::TextAppended { .. } | TopicEvent::CallSent { .. })
+            matches!(
+                event,
+                TopicEvent::TextAppended { .. }
+                    | TopicEvent::CallSent { .. }
+                    | TopicEvent::CallReceipted { .. }
+            )
         };
         let view = (after != before || !events.iter().all(same_view)).then(|| self.state.view());
         TopicPicture { updates, view }

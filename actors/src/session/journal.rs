@@ -99,7 +99,8 @@ fn stamp(event: &TopicEvent) -> Timestamp {
         | TopicEvent::CardOpened { .. }
         | TopicEvent::HeadlessSet { .. }
         | TopicEvent::ToolTermsSet { .. }
-        | TopicEvent::CallEdited { .. } => Timestamp::default(),
+        | TopicEvent::CallEdited { .. }
+        | TopicEvent::CallReceipted { .. } => Timestamp::default(),
     }
 }
 

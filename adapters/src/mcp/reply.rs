@@ -105,7 +105,7 @@ fn ticket(task: &Map<String, Value>) -> Result<TaskTicket, RequestError> {
     Ok(TaskTicket {
         id: id.to_owned(),
         poll_after: either("pollIntervalMs", "pollInterval"),
-        ttl: either("ttlMs", "ttl"),
+        ttl: either("ttlMs", "ttl").filter(|ttl| !ttl.is_zero()),
     })
 }
 

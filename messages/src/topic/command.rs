@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::approval::{Card, Verdict};
-use crate::call::CallResult;
+use crate::call::{CallReceipt, CallResult};
 use crate::digest::Digest;
 use crate::id::{ApprovalId, Attempt, CallId, GrantId, MessageId, StepRef, TurnId};
 use crate::json::JsonText;
@@ -91,6 +91,15 @@ pub enum TopicCommand {
     },
     /// The runtime shuts down: ends the open turn as interrupted, unless it waits for approvals only.
     ShutDown,
+    /// A server handed out what a call goes on by.
+    CallReceipted {
+        /// The call.
+        call: CallId,
+        /// Which attempt.
+        attempt: Attempt,
+        /// What.
+        receipt: CallReceipt,
+    },
 }
 
 /// Why a topic recovers.
@@ -295,6 +304,21 @@ pub enum Directive {
     },
     /// Publish something that no event says.
     Announce(TopicUpdate),
+    /// Go on with a call by what its server handed out before a restart.
+    TakeUpCall {
+        /// The call.
+        call: CallId,
+        /// Which attempt.
+        attempt: Attempt,
+        /// The tool as it stood when it was allowed.
+        tool: ResolvedTool,
+        /// The arguments that were sent.
+        arguments: JsonText,
+        /// Why it may run.
+        basis: RunBasis,
+        /// What was handed out.
+        receipt: CallReceipt,
+    },
 }
 
 /// What became of a decision that was owed.

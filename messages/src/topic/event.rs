@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::approval::Verdict;
-use crate::call::CallResult;
+use crate::call::{CallReceipt, CallResult};
 use crate::id::{ApprovalId, Attempt, CallId, GrantId, MessageId, StepRef, TurnId};
 use crate::json::JsonText;
 use crate::model::{FinishReason, Usage};
@@ -167,6 +167,15 @@ pub enum TopicEvent {
         /// The model's context window.
         context_window: Option<u64>,
     },
+    /// The server handed out what the call goes on by.
+    CallReceipted {
+        /// The call.
+        call: CallId,
+        /// Which attempt.
+        attempt: Attempt,
+        /// What.
+        receipt: CallReceipt,
+    },
 }
 
 impl TopicEvent {
@@ -189,7 +198,8 @@ impl TopicEvent {
             | Self::Recovered { .. }
             | Self::HeadlessSet { .. }
             | Self::CallEdited { .. }
-            | Self::ToolTermsSet { .. } => false,
+            | Self::ToolTermsSet { .. }
+            | Self::CallReceipted { .. } => false,
         }
     }
 }

@@ -3,7 +3,7 @@
 //! An event that does not fit the state (no log of ours holds one) changes nothing.
 
 use pilothouse_messages::approval::{CardState, Verdict};
-use pilothouse_messages::call::CallResult;
+use pilothouse_messages::call::{CallReceipt, CallResult};
 use pilothouse_messages::id::{ApprovalId, Attempt, CallId, MessageId, StepRef, TurnId};
 use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::topic::{
@@ -84,6 +84,9 @@ impl TopicState {
                 }
                 Told::new()
             }
+            TopicEvent::CallReceipted { call, attempt, receipt } => {
+                self.keep_receipt(*call, *attempt, receipt)
+            }
         }
     }
 
@@ -139,7 +142,8 @@ impl TopicState {
 
     fn begin_call(&mut self, id: CallId, attempt: Attempt, basis: &RunBasis) -> Told {
         let Some(call) = self.call_mut(id).filter(|call| !call.is_finished()) else { return Told::new() };
-        call.stage = Stage::Running { attempt, basis: basis.clone(), delivery: Delivery::Due };
+        let (basis, receipt) = (basis.clone(), call.receipt().cloned());
+        call.stage = Stage::Running { attempt, basis, delivery: Delivery::Due, receipt };
         vec![TopicUpdate::ToolStarted { call: id, tool: call.tool().to_owned(), server: call.server() }]
     }
 
@@ -148,6 +152,15 @@ impl TopicState {
             && *attempt == sent
         {
             *delivery = Delivery::Sent;
+        }
+        Told::new()
+    }
+
+    fn keep_receipt(&mut self, id: CallId, of: Attempt, given: &CallReceipt) -> Told {
+        if let Some(Call { stage: Stage::Running { attempt, receipt, .. }, .. }) = self.call_mut(id)
+            && *attempt == of
+        {
+            *receipt = Some(given.clone());
         }
         Told::new()
     }

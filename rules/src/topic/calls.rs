@@ -1,7 +1,7 @@
 //! What comes back about calls: they were sent, they returned, their card is open, decided, expired or refused.
 
 use pilothouse_messages::approval::Verdict;
-use pilothouse_messages::call::{CallOutcome, CallResult};
+use pilothouse_messages::call::{CallOutcome, CallReceipt, CallResult};
 use pilothouse_messages::id::{ApprovalId, Attempt, CallId};
 use pilothouse_messages::json::JsonText;
 use pilothouse_messages::topic::command::Payment;
@@ -15,6 +15,9 @@ use super::open_turn::{Call, CardStage, Delivery, OpenTurn, Stage};
 use super::{Ruling, TopicState};
 use crate::gate::{Modes, Need, headless, need_in};
 use crate::registry::policy::refusal;
+
+/// A larger receipt is not kept: its call cannot go on after a restart.
+const RECEIPT_BYTES_MAX: usize = 64 << 10;
 
 /// A call that waits for a person, with the turn that it belongs to.
 #[derive(Clone, Copy)]
@@ -30,6 +33,14 @@ impl<'a> Draft<'a> {
         match delivery {
             Delivery::Due => self.event(TopicEvent::CallSent { call, attempt }),
             Delivery::Sent => {}
+        }
+        self.noted()
+    }
+
+    pub(super) fn call_receipted(mut self, call: CallId, attempt: Attempt, receipt: &CallReceipt) -> Ruling {
+        self.running(call, attempt)?;
+        if receipt.bytes() <= RECEIPT_BYTES_MAX {
+            self.event(TopicEvent::CallReceipted { call, attempt, receipt: receipt.clone() });
         }
         self.noted()
     }

@@ -1,6 +1,6 @@
 //! What ends a turn from outside: a stop, a restart, a shutdown.
 
-use pilothouse_messages::call::{CallOutcome, CallResult};
+use pilothouse_messages::call::{CallOutcome, CallReceipt, CallResult};
 use pilothouse_messages::id::{ApprovalId, Attempt};
 use pilothouse_messages::tool::Effect;
 use pilothouse_messages::topic::{
@@ -12,7 +12,7 @@ use super::draft::Draft;
 use super::open_turn::{Call, OpenTurn, Stage};
 use crate::cut::{NAME_BYTES, cut};
 
-/// How often a call that only reads is tried: one that ends the process each time is not run for ever.
+/// How often a call is tried over restarts: one that ends the process each time is not run for ever.
 const ATTEMPTS_MAX: Attempt = Attempt(3);
 
 /// Whether a turn that was cut off stays open, because a call of it waits for a person.
@@ -38,8 +38,8 @@ impl Draft<'_> {
         self.answer(TopicAnswer::Stopped { turn: Some(turn.turn) })
     }
 
-    /// Settles what a crash or restart has left open: nothing of it runs by itself, but for reads of a turn that
-    /// stays open.
+    /// Settles what a crash or restart has left open: nothing of it runs by itself, but for calls that go on by what
+    /// their server handed out, which keep their turn open, and reads of a turn that stays open.
     pub(super) fn recover(mut self, cause: Recovery) -> Ruling {
         if !self.state.is_open() {
             return self.noted();
@@ -53,7 +53,7 @@ impl Draft<'_> {
             Recovery::ProcessRestart => "the process was restarted",
             Recovery::SessionRestart => "the session was restarted",
         };
-        let fate = fate(turn);
+        let fate = if turn.unfinished().any(is_taken_up) { Fate::Stays } else { fate(turn) };
         for call in turn.unfinished() {
             self.recover_call(call, fate, words);
         }
@@ -99,8 +99,12 @@ impl Draft<'_> {
 
     fn recover_call(&mut self, call: &Call, fate: Fate, words: &str) {
         match &call.stage {
-            Stage::Running { attempt, basis, .. } => {
-                if fate == Fate::Ends || !self.run_again(call, *attempt, basis) {
+            Stage::Running { attempt, basis, receipt, .. } => {
+                let goes_on = match receipt.as_ref().filter(|_| is_taken_up(call)) {
+                    Some(receipt) => self.take_up(call, *attempt, basis, receipt),
+                    None => fate == Fate::Stays && self.run_again(call, *attempt, basis),
+                };
+                if !goes_on {
                     let text = format!("{words} after this call was sent: nobody knows whether it ran");
                     let result = CallResult::said(CallOutcome::Unknown, text);
                     self.finish_call(call.planned.call, *attempt, result);
@@ -109,6 +113,17 @@ impl Draft<'_> {
             Stage::Planned => self.cancel_call(call, words),
             Stage::Awaiting { .. } | Stage::Finished(_) => {}
         }
+    }
+
+    /// Starts the next attempt of a call by what its server handed out; answers whether it did.
+    fn take_up(&mut self, call: &Call, attempt: Attempt, basis: &RunBasis, receipt: &CallReceipt) -> bool {
+        let planned = &call.planned;
+        let Some(tool) = planned.tool.clone() else { return false };
+        let (call, attempt, arguments) = (planned.call, attempt.next(), planned.arguments.clone());
+        let (basis, receipt) = (basis.clone(), receipt.clone());
+        self.event(TopicEvent::CallStarted { call, attempt, basis: basis.clone() });
+        self.directive(Directive::TakeUpCall { call, attempt, tool, arguments, basis, receipt });
+        true
     }
 
     /// Starts the next attempt of a call that only reads; answers whether it did.
@@ -129,6 +144,11 @@ impl Draft<'_> {
 
 fn fate(turn: &OpenTurn) -> Fate {
     if turn.unfinished().any(Call::is_awaiting) { Fate::Stays } else { Fate::Ends }
+}
+
+/// Whether a call goes on after a restart by what its server handed out.
+fn is_taken_up(call: &Call) -> bool {
+    call.attempt() < ATTEMPTS_MAX && call.receipt().is_some_and(CallReceipt::goes_on)
 }
 
 pub(super) fn awaited(call: &Call) -> Option<ApprovalId> {

@@ -1,7 +1,7 @@
 //! The turn that runs: its steps, and where each of their calls is.
 
 use pilothouse_messages::approval::Card;
-use pilothouse_messages::call::CallResult;
+use pilothouse_messages::call::{CallReceipt, CallResult};
 use pilothouse_messages::id::{ApprovalId, Attempt, CallId, StepRef, TenantId, TopicId, TurnId};
 use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::topic::{CallPlan, PlannedCall, RunBasis, TopicConfig, TopicStatus};
@@ -43,8 +43,8 @@ pub(super) enum Stage {
     Planned,
     /// It waits for a person.
     Awaiting { approval: ApprovalId, card: CardStage },
-    /// It runs in this attempt.
-    Running { attempt: Attempt, basis: RunBasis, delivery: Delivery },
+    /// It runs in this attempt; over its attempts, by what its server handed out last.
+    Running { attempt: Attempt, basis: RunBasis, delivery: Delivery, receipt: Option<CallReceipt> },
     /// It has its one result.
     Finished(CallResult),
 }
@@ -160,6 +160,14 @@ impl Call {
         match &self.stage {
             Stage::Running { attempt, .. } => *attempt,
             Stage::Planned | Stage::Awaiting { .. } | Stage::Finished(_) => Attempt::default(),
+        }
+    }
+
+    /// What its server handed out last.
+    pub(super) fn receipt(&self) -> Option<&CallReceipt> {
+        match &self.stage {
+            Stage::Running { receipt, .. } => receipt.as_ref(),
+            Stage::Planned | Stage::Awaiting { .. } | Stage::Finished(_) => None,
         }
     }
 

@@ -1,6 +1,7 @@
 mod cards;
 mod ending;
 mod random;
+mod receipts;
 mod steering;
 mod told;
 mod turns;

@@ -73,6 +73,7 @@ impl Transcript {
             TopicEvent::Configured { .. }
             | TopicEvent::CallStarted { .. }
             | TopicEvent::CallSent { .. }
+            | TopicEvent::CallReceipted { .. }
             | TopicEvent::CallDecided { .. }
             | TopicEvent::CallExpired { .. }
             | TopicEvent::StepFinished { .. }

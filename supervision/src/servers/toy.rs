@@ -458,6 +458,7 @@ async fn end<M: Send + 'static>(slot: &Slot<M>) {
 fn order(tool: ResolvedTool) -> CallOrder {
     CallOrder {
         basis: RunBasis::Mode,
+        receipt: None,
         tool,
         arguments: JsonText::from(&json!({"a": 1, "b": 2})),
         topic: None,

@@ -2,17 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pilothouse_messages::call::CallReceipt;
 use pilothouse_messages::id::{CallId, MessageId, StepRef, TurnId};
+use pilothouse_messages::json::JsonText;
 use pilothouse_messages::limits::Limits;
 use pilothouse_messages::model::{FinishReason, HistoryItem};
+use pilothouse_messages::secret::Opaque;
 use pilothouse_messages::topic::{
     CardNews, Directive, Recovery, RequestedCall, TopicCommand, TopicEvent, TopicStatus,
 };
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptest};
 
 use super::words::{
-    allows, answered, call, change, denies, look, missing, news, open, opened, reply, returns, send,
-    send_keyed, sends, step_ref, stop,
+    allows, answered, call, change, denies, look, missing, news, open, opened, receipts, reply, returns,
+    send, send_keyed, sends, step_ref, stop,
 };
 use super::{NOW, fresh, replayed};
 use crate::decider::Decider;
@@ -28,6 +31,7 @@ enum Move {
     Reply(usize, Vec<u8>, FinishReason),
     Fail(usize),
     Sent(usize, u32),
+    Receipt(usize, u32, u8),
     Return(usize, u32),
     Card(usize, News),
     Recover(Recovery),
@@ -71,6 +75,7 @@ fn moves() -> impl Strategy<Value = Move> {
             .prop_map(|(step, calls, finish)| Move::Reply(step, calls, finish)),
         1 => recent().prop_map(Move::Fail),
         3 => (back(), 1..3_u32).prop_map(|(call, attempt)| Move::Sent(call, attempt)),
+        3 => (back(), 1..3_u32, 0..3_u8).prop_map(|(call, attempt, kind)| Move::Receipt(call, attempt, kind)),
         14 => (back(), prop_oneof![5 => Just(1_u32), 1 => 1..4_u32])
             .prop_map(|(call, attempt)| Move::Return(call, attempt)),
         14 => (back(), news).prop_map(|(call, news)| Move::Card(call, news)),
@@ -120,6 +125,7 @@ impl Run {
             }
             Move::Fail(back) => TopicCommand::ModelFailed { at: self.step(*back), message: "no".into() },
             Move::Sent(back, attempt) => sends(self.call(*back), *attempt),
+            Move::Receipt(back, attempt, kind) => receipts(self.call(*back), *attempt, receipt(*kind)),
             Move::Return(back, attempt) => returns(self.call(*back), *attempt, "r"),
             Move::Card(back, kind) => card_command(self.call(*back), *kind),
             Move::Recover(cause) => TopicCommand::Recover { cause: *cause },
@@ -160,7 +166,9 @@ impl Run {
             assert_eq!(self.steps.last(), Some(at), "a model runs for a step that is not the newest");
             self.model = Some(*at);
         }
-        if let Directive::CallTool { call, attempt, .. } = directive {
+        if let Directive::CallTool { call, attempt, .. } | Directive::TakeUpCall { call, attempt, .. } =
+            directive
+        {
             let starts = |event: &&TopicEvent| matches!(event, TopicEvent::CallStarted { call: c, attempt: a, .. } if c == call && a == attempt);
             assert_eq!(self.log.iter().filter(starts).count(), 1, "{call} {attempt} without one intent");
         }
@@ -173,6 +181,14 @@ fn requested(kind: u8) -> RequestedCall {
         1 => look(),
         2 => answered(),
         _ => change(),
+    }
+}
+
+fn receipt(kind: u8) -> CallReceipt {
+    match kind {
+        0 => CallReceipt::Task { id: Opaque::new("t"), poll_after_ms: None, expires_at: None },
+        1 => CallReceipt::Asked { round: 1, requests: JsonText::parse("{}").expect("JSON"), state: None },
+        _ => CallReceipt::Answered { round: 1 },
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pilothouse_messages::approval::{Card, Verdict};
-use pilothouse_messages::call::{CallOutcome, CallResult};
+use pilothouse_messages::call::{CallOutcome, CallReceipt, CallResult};
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::id::{
     ApprovalId, Attempt, CallId, MessageId, ServerId, StepId, StepRef, TenantId, TurnId,
@@ -292,4 +292,20 @@ pub(super) fn queued(message: u64, position: usize) -> TopicAnswer {
 
 pub(super) fn sent(message: u64, receipt: Receipt) -> TopicAnswer {
     TopicAnswer::Sent { message: MessageId(message), receipt }
+}
+
+/// The server hands out this.
+pub(super) fn receipts(call: CallId, attempt: u32, receipt: CallReceipt) -> TopicCommand {
+    TopicCommand::CallReceipted { call, attempt: Attempt(attempt), receipt }
+}
+
+pub(super) fn receipted(call: CallId, attempt: u32, receipt: CallReceipt) -> TopicEvent {
+    TopicEvent::CallReceipted { call, attempt: Attempt(attempt), receipt }
+}
+
+/// The call of `change` that a person allowed goes on by this.
+pub(super) fn take_up_change(call: CallId, attempt: u32, receipt: CallReceipt) -> Directive {
+    let (tool, arguments) = (tool("change", Effect::Edits), change().arguments);
+    let basis = RunBasis::Approved { approval: card_of(call) };
+    Directive::TakeUpCall { call, attempt: Attempt(attempt), tool, arguments, basis, receipt }
 }
