@@ -117,7 +117,7 @@ pub mod knowledge {
 pub mod model {
     pub use pilothouse_adapters::model::{Model, ModelError, ModelResolver, ModelStream, scripted};
     pub use pilothouse_messages::model::{
-        FinishReason, HistoryCall, HistoryItem, ModelEvent, ModelRequest, Usage,
+        FinishReason, HistoryCall, HistoryItem, ModelEvent, ModelLimits, ModelRequest, Usage,
     };
 }
 

@@ -27,6 +27,8 @@ mod functions;
 mod grants;
 #[path = "behaviour/meta.rs"]
 mod meta;
+#[path = "behaviour/models.rs"]
+mod models;
 #[path = "behaviour/protocol.rs"]
 mod protocol;
 #[path = "behaviour/races.rs"]

@@ -38,8 +38,8 @@ use crate::phase::Phase;
 use crate::slot::{Letter, Reply};
 use crate::tasks::{TaskSet, caught, caught_now};
 use crate::wiring::{TopicPlace, Wiring};
-use conversation::Pin;
 pub use conversation::{Conversation, surface_now};
+use conversation::{Pin, windowed};
 use journal::{Loaded, TopicJournal};
 use receipts::Witness;
 
@@ -307,6 +307,7 @@ impl SessionShell {
                 return report.tell(TopicCommand::ModelFailed { at, message });
             }
         };
+        let config = windowed(config, model.as_ref());
         let (surface, late) = self.pin.for_step(&self.wiring, &self.place, &config, at, now);
         self.place.surface.store(Some(surface.view().clone()));
         self.place.deferred.store(surface.deferred().clone());

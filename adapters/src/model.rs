@@ -2,9 +2,10 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_core::Stream;
-use pilothouse_messages::model::{ModelEvent, ModelRequest};
+use pilothouse_messages::model::{ModelEvent, ModelLimits, ModelRequest};
 
 pub mod scripted;
 
@@ -15,10 +16,17 @@ pub type ModelStream = Pin<Box<dyn Stream<Item = Result<ModelEvent, ModelError>>
 ///
 /// For implementers: `run` returns at once and the stream does the work; dropping the stream frees everything
 /// within a bound. A stream ends after [`ModelEvent::Finish`] or an error. A stream that ends without either is
-/// taken for an interrupted one. The session bounds every silence, so a stream may simply be slow.
+/// taken for an interrupted one. The session bounds every silence and the whole, so a stream may simply be slow; it
+/// also tries again where an error [says so](ModelError::is_retryable) before the model has said anything, so a stream
+/// need not.
 pub trait Model: Send + Sync + 'static {
     /// Runs one step.
     fn run(&self, request: ModelRequest) -> ModelStream;
+
+    /// What it can hold and write. A topic whose configuration names no window takes this one.
+    fn limits(&self) -> ModelLimits {
+        ModelLimits::default()
+    }
 }
 
 /// Why a model failed.
@@ -36,6 +44,37 @@ pub enum ModelError {
     /// The stream broke or made no sense.
     #[error("the model's stream broke: {0}")]
     Broken(String),
+    /// The provider cannot answer now, but may take the same request another time: it is overloaded or limits its rate.
+    #[error("the model's provider cannot answer now, with status {status}: {message}")]
+    Busy {
+        /// HTTP status.
+        status: u16,
+        /// The provider's words.
+        message: String,
+        /// How long it wants to be left alone, if it says.
+        retry_after: Option<Duration>,
+    },
+    /// There is no connection to the provider, or it broke.
+    #[error("the connection to the model's provider failed: {0}")]
+    Connection(String),
+}
+
+impl ModelError {
+    /// Whether the same request may be answered another time. It is sent again only if the model has said nothing yet.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Busy { .. } | Self::Connection(_) => true,
+            Self::Provider { .. } | Self::Broken(_) => false,
+        }
+    }
+
+    /// How long the provider wants to be left alone, if it says.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Busy { retry_after, .. } => *retry_after,
+            Self::Connection(_) | Self::Provider { .. } | Self::Broken(_) => None,
+        }
+    }
 }
 
 /// Finds a model by the name that a topic's configuration stores.

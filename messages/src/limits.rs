@@ -86,7 +86,7 @@ pub struct Limits {
     pub max_mode: PermissionMode,
     /// How often an unpaid decision is told again (30 s).
     pub debt_retry: Duration,
-    /// The longest silence of a model while it runs (2 min).
+    /// The longest silence of a model while it runs (2 min); what says nothing does not break it.
     pub model_idle: Duration,
     /// One model step in all, however much it says (30 min).
     pub model_step: Duration,
@@ -114,6 +114,14 @@ pub struct Limits {
     pub stderr_lines: usize,
     /// The scripts of `tool_exec`.
     pub exec: ExecLimits,
+    /// Reasoning in one model reply, in bytes (1 MiB); it is shown, never stored.
+    pub reasoning_bytes: usize,
+    /// How often one model step is tried (3), as long as its model has said nothing.
+    pub model_tries: u32,
+    /// The wait before the second try (1 s); doubles with each, about half of it drawn.
+    pub model_backoff: Duration,
+    /// The longest wait that a provider may ask for (60 s); one that asks for more fails the turn.
+    pub model_retry_after: Duration,
 }
 
 /// The bounds of the scripts that models run with `tool_exec`.
@@ -187,6 +195,8 @@ impl Limits {
             &mut self.actor_absent,
             &mut self.surface_ttl,
             &mut self.exec.time,
+            &mut self.model_backoff,
+            &mut self.model_retry_after,
         ];
         for wait in waits {
             *wait = (*wait).min(WAIT_MAX);
@@ -253,6 +263,10 @@ impl Default for Limits {
             description_bytes: 8 << 10,
             stderr_lines: 64,
             exec: ExecLimits::default(),
+            reasoning_bytes: 1 << 20,
+            model_tries: 3,
+            model_backoff: Duration::from_secs(1),
+            model_retry_after: Duration::from_secs(60),
         }
     }
 }

@@ -89,7 +89,7 @@ pub enum ModelEvent {
         /// The text to append.
         arguments: String,
     },
-    /// Tokens used so far.
+    /// Tokens used by this reply so far; each replaces the one before it.
     Usage(Usage),
     /// The reply is complete.
     Finish(FinishReason),
@@ -107,6 +107,23 @@ pub enum FinishReason {
     Refused,
 }
 
+/// What a model can hold and write, in tokens; `None` where nobody knows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct ModelLimits {
+    /// Tokens of a request and its reply together.
+    pub context_window: Option<u64>,
+    /// Tokens of one reply.
+    pub max_output: Option<u64>,
+}
+
+impl ModelLimits {
+    /// These limits.
+    pub fn new(context_window: Option<u64>, max_output: Option<u64>) -> Self {
+        Self { context_window, max_output }
+    }
+}
+
 /// Tokens of one reply.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Usage {
@@ -114,4 +131,15 @@ pub struct Usage {
     pub input: u64,
     /// Tokens written.
     pub output: u64,
+}
+
+impl Usage {
+    /// Both together; a sum that is too large stays at its largest.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            input: self.input.saturating_add(other.input),
+            output: self.output.saturating_add(other.output),
+        }
+    }
 }

@@ -20,6 +20,7 @@ pub mod protocol;
 pub mod provider;
 pub mod registry;
 pub mod restart;
+pub mod retry;
 pub mod schema;
 pub mod search;
 pub mod signature;

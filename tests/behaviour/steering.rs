@@ -193,7 +193,7 @@ async fn a_stop_holds_what_waits_and_the_next_message_does_not_wake_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_fails_holds_what_waits() {
-    let error = Some(ScriptedError { status: 500, message: "broken".to_owned() });
+    let error = Some(ScriptedError { status: 500, message: "broken".to_owned(), ..Default::default() });
     let failing = Step { error, delay_ms: Some(1_000), ..Step::default() };
     let mut stage = plays([failing]).raise().await;
     stage.say("first").await;

@@ -134,7 +134,7 @@ async fn a_turn_that_uses_all_its_steps_ends_at_the_limit() {
 #[tokio::test(start_paused = true)]
 async fn a_turn_ends_as_its_model_ends() {
     let finish = |finish| Step { finish: Some(finish), ..Step::text("Well") };
-    let error = ScriptedError { status: 529, message: "overloaded".to_owned() };
+    let error = ScriptedError { status: 529, message: "overloaded".to_owned(), ..Default::default() };
     let failed = "the model's provider answered 529: overloaded";
     let silent = "the model was silent for 120 s";
     let rows = [

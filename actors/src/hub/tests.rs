@@ -1,4 +1,5 @@
 use pilothouse_messages::id::{StepId, TopicId, TurnId};
+use pilothouse_messages::model::Usage;
 use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::topic::{StepView, TopicConfig, TopicStatus, TurnView};
 
@@ -16,6 +17,7 @@ fn view(status: TopicStatus) -> TopicView {
         stop: None,
         started_at: Timestamp(0),
         finished_at: None,
+        usage: Usage::default(),
     }];
     view
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use pilothouse_adapters::model::Model;
 use pilothouse_messages::id::{ServerId, StepId, StepRef, TopicId};
 use pilothouse_messages::limits::Limits;
 use pilothouse_messages::model::HistoryItem;
@@ -184,7 +185,16 @@ impl Pin {
 
 /// What the topic would show if a turn began now.
 pub fn surface_now(wiring: &Wiring, config: &TopicConfig, now: Timestamp) -> Surface {
-    pinned(wiring, &wiring.registry.table.load(), config, now)
+    let model = caught_now(|| wiring.models.resolve(&config.model)).ok().flatten();
+    let config = model.map_or_else(|| config.clone(), |model| windowed(config.clone(), model.as_ref()));
+    pinned(wiring, &wiring.registry.table.load(), &config, now)
+}
+
+/// The configuration with the window of its model, where it names none. A model that panics has none.
+pub(super) fn windowed(mut config: TopicConfig, model: &dyn Model) -> TopicConfig {
+    config.context_window =
+        config.context_window.or_else(|| caught_now(|| model.limits()).unwrap_or_default().context_window);
+    config
 }
 
 /// A counter of the embedder's that panics counts nothing: the default takes its place.

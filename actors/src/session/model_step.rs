@@ -1,28 +1,36 @@
-//! One model step as a task: reads the stream to its end, bounds every silence, and reports to the session.
+//! One model step as a task: reads the stream to its end, bounds every silence and the whole, tries again before the
+//! first word, and reports to the session.
 
-use std::collections::BTreeMap;
+mod broke;
+mod gathered;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_adapters::model::{Model, ModelStream};
+use pilothouse_adapters::model::{Model, ModelError, ModelStream};
 use pilothouse_messages::id::StepRef;
 use pilothouse_messages::json::JsonText;
-use pilothouse_messages::model::{FinishReason, ModelEvent, ModelRequest, Usage};
+use pilothouse_messages::limits::Limits;
+use pilothouse_messages::model::{FinishReason, ModelEvent, ModelRequest};
 use pilothouse_messages::topic::{
     Findings, ModelReply, RequestedCall, Resolution, TopicCommand, TopicConfig,
 };
 use pilothouse_rules::gate::Modes;
 use pilothouse_rules::meta::{Asked, Mismatch};
 use pilothouse_rules::registry::resolved;
+use pilothouse_rules::retry::{FailedTry, next_try};
 use pilothouse_rules::surface::Surface;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout};
+use tokio::task::coop::consume_budget;
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{Report, repair};
 use crate::asking::{self, Asker};
 use crate::gate::{self, Caller};
 use crate::tasks::caught;
 use crate::wiring::{TopicPlace, Wiring};
+use broke::Broke;
+use gathered::{DraftCall, Gathered};
 
 /// Text is reported at least this often …
 const FLUSH_AFTER: Duration = Duration::from_millis(16);
@@ -41,33 +49,11 @@ pub(super) struct Run {
     pub(super) report: Report,
 }
 
-/// What has come in so far.
-#[derive(Default)]
-struct Gathered {
-    text: String,
-    unreported: String,
-    calls: BTreeMap<u32, DraftCall>,
-    usage: Usage,
-    bytes: usize,
-}
-
-#[derive(Default)]
-pub(super) struct DraftCall {
-    provider_id: Option<String>,
-    name: String,
-    arguments: String,
-}
-
 impl Run {
     /// Runs it and reports how it ended; a fault of the model is a report like any other.
     pub(super) async fn finish(self, request: ModelRequest) {
         let (at, report) = (self.at, self.report.clone());
-        let within = self.wiring.limits.model_step;
-        let bounded = async {
-            let too_long = |_elapsed| Err(format!("the model went on for {} s", within.as_secs()));
-            timeout(within, self.read(request)).await.unwrap_or_else(too_long)
-        };
-        let command = match caught(bounded).await {
+        let command = match caught(self.tried(request)).await {
             Ok(Ok(reply)) => TopicCommand::ModelReplied { at, reply },
             Ok(Err(message)) => TopicCommand::ModelFailed { at, message },
             Err(words) => TopicCommand::ModelFailed { at, message: format!("the model panicked: {words}") },
@@ -75,55 +61,92 @@ impl Run {
         report.tell(command);
     }
 
-    async fn read(&self, request: ModelRequest) -> Result<ModelReply, String> {
-        let mut stream = self.model.run(request);
-        let mut gathered = Gathered::default();
-        let mut flush_at: Option<Instant> = None;
-        let idle = self.wiring.limits.model_idle;
-        loop {
-            // Waits for more, but no longer than text may stay unreported.
-            let within = flush_at.map_or(idle, |at| at.saturating_duration_since(Instant::now()));
-            let event = match timeout(within, next(&mut stream)).await {
-                Ok(Some(Ok(event))) => event,
-                Ok(Some(Err(error))) => {
-                    self.flush(&mut gathered);
-                    return Err(error.to_string());
-                }
-                Ok(None) => {
-                    self.flush(&mut gathered);
-                    return Err("the model's stream ended before its reply was complete".to_owned());
-                }
-                Err(_elapsed) if flush_at.is_some() => {
-                    self.flush(&mut gathered);
-                    flush_at = None;
-                    continue;
-                }
-                Err(_elapsed) => return Err(format!("the model was silent for {} s", idle.as_secs())),
+    /// Tries until there is a reply, or a fault that does not pass; all tries share one deadline.
+    async fn tried(&self, request: ModelRequest) -> Result<ModelReply, String> {
+        let limits = &self.wiring.limits;
+        let deadline = Instant::now() + limits.model_step;
+        for number in 1.. {
+            let mut gathered = Gathered::within(limits);
+            let broke = match self.read(request.clone(), &mut gathered, deadline).await {
+                Ok(finish) => return Ok(self.reply(gathered, finish).await),
+                Err(broke) => broke,
             };
-            if let Some(finish) = gathered.take(event, self.wiring.limits.reply_bytes)? {
-                self.flush(&mut gathered);
-                return Ok(self.reply(gathered, finish).await);
+            self.flush(&mut gathered);
+            let failed = FailedTry { number, said: gathered.said(), fault: broke.fault() };
+            match next_try(&self.place.topic, self.at, failed, limits) {
+                Some(wait) if Instant::now() + wait < deadline => {
+                    let (topic, wait_ms) = (&self.place.topic, wait.as_millis());
+                    tracing::debug!(target: "pilothouse", %topic, number, %wait_ms, reason = %broke, "a model is asked again");
+                    sleep(wait).await;
+                }
+                Some(_) | None if number > 1 => return Err(format!("{broke} (the last of {number} tries)")),
+                Some(_) | None => return Err(broke.to_string()),
             }
-            if gathered.unreported.len() >= FLUSH_BYTES {
-                self.flush(&mut gathered);
+        }
+        // A step is tried a bounded number of times.
+        Err("the model was asked too often".to_owned())
+    }
+
+    /// Reads one stream to its end. Whatever the model sends, other tasks run in between and both deadlines hold.
+    async fn read(
+        &self,
+        request: ModelRequest,
+        gathered: &mut Gathered,
+        deadline: Instant,
+    ) -> Result<FinishReason, Broke> {
+        let Limits { model_idle: idle, model_step: whole, .. } = *self.wiring.limits;
+        let mut stream = self.model.run(request);
+        let mut silent_at = Instant::now() + idle;
+        let mut flush_at: Option<Instant> = None;
+        loop {
+            // A stream that is always ready would never let anybody else run.
+            consume_budget().await;
+            let until = flush_at.unwrap_or(deadline).min(silent_at).min(deadline);
+            let came = timeout_at(until, next(&mut stream)).await;
+            let now = Instant::now();
+            match came {
+                _ if now >= deadline => return Err(Broke::TooLong(whole)),
+                Ok(Some(Ok(event))) => {
+                    let heard = gathered.bytes();
+                    if let Some(finish) = gathered.take(event).map_err(Broke::Senseless)? {
+                        self.flush(gathered);
+                        return Ok(finish);
+                    }
+                    if gathered.bytes() > heard {
+                        silent_at = now + idle;
+                    }
+                }
+                Ok(Some(Err(error))) => return Err(Broke::Model(error)),
+                Ok(None) => {
+                    return Err(Broke::Senseless(
+                        "the model's stream ended before its reply was complete".to_owned(),
+                    ));
+                }
+                Err(_elapsed) => {}
+            }
+            if now >= silent_at {
+                return Err(Broke::Silent(idle));
+            }
+            if gathered.unreported() >= FLUSH_BYTES || flush_at.is_some_and(|at| now >= at) {
+                self.flush(gathered);
                 flush_at = None;
-            } else if !gathered.unreported.is_empty() && flush_at.is_none() {
-                flush_at = Some(Instant::now() + FLUSH_AFTER);
+            } else if gathered.unreported() > 0 && flush_at.is_none() {
+                flush_at = Some(now + FLUSH_AFTER);
             }
         }
     }
 
     fn flush(&self, gathered: &mut Gathered) {
-        if !gathered.unreported.is_empty() {
-            let delta = std::mem::take(&mut gathered.unreported);
+        if let Some(delta) = gathered.take_unreported() {
             self.report.tell(TopicCommand::ModelText { at: self.at, delta });
         }
     }
 
     async fn reply(&self, gathered: Gathered, finish: FinishReason) -> ModelReply {
-        let requested = self.requested(gathered.calls.into_values().collect()).await;
+        let (text, usage, drafts) = gathered.into_parts();
+        let requested = self.requested(drafts).await;
         let calls = self.judged(requested).await;
-        ModelReply { calls, text: gathered.text, finish, usage: gathered.usage }
+        ModelReply { calls, text, finish, usage }
     }
 
     /// What each call comes to, in order: what one has inspected the next ones may invoke.
@@ -203,45 +226,6 @@ fn as_object(written: String) -> Option<JsonText> {
     JsonText::parse(written).ok().filter(|json| json.as_str().trim_start().starts_with('{'))
 }
 
-impl Gathered {
-    fn take(&mut self, event: ModelEvent, limit: usize) -> Result<Option<FinishReason>, String> {
-        match event {
-            ModelEvent::Text(text) => {
-                self.grow(text.len(), limit)?;
-                self.text.push_str(&text);
-                self.unreported.push_str(&text);
-            }
-            // Reasoning is neither stored nor sent back.
-            ModelEvent::Reasoning(_) => {}
-            ModelEvent::CallStart { index, provider_id, name } => {
-                self.grow(name.len() + 1, limit)?;
-                self.calls.insert(index, DraftCall { provider_id, name, arguments: String::new() });
-            }
-            ModelEvent::CallDelta { index, arguments } => {
-                self.grow(arguments.len(), limit)?;
-                let Some(call) = self.calls.get_mut(&index) else {
-                    return Err(format!("the model sent arguments for call {index}, which it had not begun"));
-                };
-                call.arguments.push_str(&arguments);
-            }
-            ModelEvent::Usage(usage) => self.usage = usage,
-            ModelEvent::Finish(finish) => return Ok(Some(finish)),
-        }
-        Ok(None)
-    }
-
-    fn grow(&mut self, bytes: usize, limit: usize) -> Result<(), String> {
-        self.bytes += bytes;
-        if self.bytes > limit {
-            Err(format!("the model's reply is larger than {limit} bytes"))
-        } else {
-            Ok(())
-        }
-    }
-}
-
-async fn next(
-    stream: &mut ModelStream,
-) -> Option<Result<ModelEvent, pilothouse_adapters::model::ModelError>> {
+async fn next(stream: &mut ModelStream) -> Option<Result<ModelEvent, ModelError>> {
     std::future::poll_fn(|cx| stream.as_mut().poll_next(cx)).await
 }

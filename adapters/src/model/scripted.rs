@@ -101,13 +101,27 @@ pub struct ServerTool {
 }
 
 /// A provider's error.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScriptedError {
     /// HTTP status.
     pub status: u16,
     /// The provider's words.
     pub message: String,
+    /// Milliseconds that the provider wants to be left alone. With it the request may be answered another time, and
+    /// is sent again if the step said nothing before; the next try plays the next step.
+    #[serde(default)]
+    pub retry_after_ms: Option<u64>,
+}
+
+impl From<ScriptedError> for ModelError {
+    fn from(error: ScriptedError) -> Self {
+        let ScriptedError { status, message, retry_after_ms } = error;
+        match retry_after_ms.map(Duration::from_millis) {
+            None => Self::Provider { status, message },
+            Some(wait) => Self::Busy { status, message, retry_after: Some(wait) },
+        }
+    }
 }
 
 /// A model that plays its steps in order, one for each run, whoever asks.
@@ -159,8 +173,8 @@ impl ScriptedModel {
                 play(Ok(ModelEvent::CallDelta { index, arguments }));
             }
         }
-        if let Some(ScriptedError { status, message }) = step.error.clone() {
-            play(Err(ModelError::Provider { status, message }));
+        if let Some(error) = step.error.clone() {
+            play(Err(error.into()));
         } else if !step.hang {
             play(Ok(ModelEvent::Finish(step.finish.unwrap_or(FinishReason::Stop))));
         }

@@ -60,7 +60,8 @@ pub struct TopicConfig {
     /// Which of these tools it may use after all. Stored by an event of its own, like the next one.
     #[serde(skip)]
     pub tools: ToolLists,
-    /// The model's context window, in tokens; `None` stands for 32 000. It decides which tools are shown.
+    /// The model's context window, in tokens; `None` takes the model's own, or 32 000 where nobody knows. It decides
+    /// which tools are shown.
     #[serde(skip)]
     pub context_window: Option<u64>,
 }

@@ -6,6 +6,7 @@ use crate::approval::Card;
 use crate::call::CallResult;
 use crate::id::{ApprovalId, CallId, MessageId, Sequence, StepId, TopicId, TurnId};
 use crate::json::JsonText;
+use crate::model::Usage;
 use crate::time::Timestamp;
 use crate::topic::config::TopicConfig;
 use crate::topic::event::{HoldReason, StopReason};
@@ -93,6 +94,8 @@ pub struct TurnView {
     pub started_at: Timestamp,
     /// When it ended.
     pub finished_at: Option<Timestamp>,
+    /// Tokens that its steps used, as far as their models said.
+    pub usage: Usage,
 }
 
 /// One step of a turn.

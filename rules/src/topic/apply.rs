@@ -5,6 +5,7 @@
 use pilothouse_messages::approval::{CardState, Verdict};
 use pilothouse_messages::call::{CallReceipt, CallResult};
 use pilothouse_messages::id::{ApprovalId, Attempt, CallId, MessageId, StepRef, TurnId};
+use pilothouse_messages::model::Usage;
 use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::topic::{
     HoldReason, PlannedCall, Receipt, RunBasis, StopReason, TopicEvent, TopicUpdate,
@@ -41,7 +42,9 @@ impl TopicState {
             TopicEvent::TurnStarted { turn, messages, at } => self.begin_turn(*turn, messages, *at),
             TopicEvent::StepStarted { at } => self.begin_step(*at),
             TopicEvent::TextAppended { at, delta } => self.append(*at, delta),
-            TopicEvent::StepReplied { at, text, calls, finish: _, usage: _ } => self.reply(*at, text, calls),
+            TopicEvent::StepReplied { at, text, calls, finish: _, usage } => {
+                self.reply(*at, text, calls, *usage)
+            }
             TopicEvent::CallStarted { call, attempt, basis } => self.begin_call(*call, *attempt, basis),
             TopicEvent::CallSent { call, attempt } => self.mark_sent(*call, *attempt),
             TopicEvent::CallFinished { call, attempt: _, result } => self.finish_call(*call, result),
@@ -131,12 +134,15 @@ impl TopicState {
         vec![TopicUpdate::Text { turn: at.turn, delta: delta.to_owned() }]
     }
 
-    fn reply(&mut self, at: StepRef, text: &str, calls: &[PlannedCall]) -> Told {
+    fn reply(&mut self, at: StepRef, text: &str, calls: &[PlannedCall], usage: Usage) -> Told {
         let Some(step) = self.step_mut(at) else { return Told::new() };
         // Text that was not streamed before is told now, so that the pieces add up to the reply.
         let rest = text.strip_prefix(&step.text).filter(|rest| !rest.is_empty()).map(str::to_owned);
         step.text = text.to_owned();
         step.calls = Some(calls.iter().cloned().map(Call::new).collect());
+        if let Some(turn) = &mut self.open {
+            turn.usage = turn.usage.plus(usage);
+        }
         rest.map(|delta| TopicUpdate::Text { turn: at.turn, delta }).into_iter().collect()
     }
 

@@ -3,6 +3,7 @@
 use pilothouse_messages::approval::Card;
 use pilothouse_messages::call::{CallReceipt, CallResult};
 use pilothouse_messages::id::{ApprovalId, Attempt, CallId, StepRef, TenantId, TopicId, TurnId};
+use pilothouse_messages::model::Usage;
 use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::topic::{CallPlan, PlannedCall, RunBasis, TopicConfig, TopicStatus};
 
@@ -21,6 +22,8 @@ pub(super) struct OpenTurn {
     /// Whether one of those expired, which ends the turn at its step boundary.
     pub(super) expired: bool,
     pub(super) started_at: Timestamp,
+    /// Tokens that its steps used.
+    pub(super) usage: Usage,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,7 +75,16 @@ impl OpenTurn {
         messages: Vec<Message>,
         started_at: Timestamp,
     ) -> Self {
-        Self { turn, config, messages, steps: Vec::new(), settled: Vec::new(), expired: false, started_at }
+        Self {
+            turn,
+            config,
+            messages,
+            steps: Vec::new(),
+            settled: Vec::new(),
+            expired: false,
+            started_at,
+            usage: Usage::default(),
+        }
     }
 
     pub(super) fn status(&self) -> TopicStatus {

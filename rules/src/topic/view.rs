@@ -53,6 +53,7 @@ impl OpenTurn {
             stop: None,
             started_at: self.started_at,
             finished_at: None,
+            usage: self.usage,
         }
     }
 }

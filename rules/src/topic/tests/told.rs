@@ -4,6 +4,7 @@ use pilothouse_messages::approval::CardState;
 use pilothouse_messages::call::{CallOutcome, CallResult};
 use pilothouse_messages::id::{CallId, MessageId, StepId, TurnId};
 use pilothouse_messages::limits::Limits;
+use pilothouse_messages::model::Usage;
 use pilothouse_messages::topic::{
     CallState, CallView, CardNews, HoldReason, MessageView, Receipt, StepView, StopReason, TopicCommand,
     TopicConfig, TopicStatus as Is, TopicUpdate, TopicView, TurnView,
@@ -227,6 +228,7 @@ fn the_view_shows_the_open_turn_the_last_closed_ones_and_every_waiting_message()
         stop: Some(StopReason::Completed),
         started_at: NOW,
         finished_at: Some(NOW),
+        usage: Usage { input: 3, output: 2 },
     };
     let calls = vec![
         call_view(a, "look", CallState::Running),
@@ -240,6 +242,7 @@ fn the_view_shows_the_open_turn_the_last_closed_ones_and_every_waiting_message()
         stop: None,
         started_at: NOW,
         finished_at: None,
+        usage: Usage { input: 3, output: 2 },
     };
     expected.turns = vec![closed, running];
     expected.queue = vec![message(5, "d", Receipt::Queued { position: 1 })];
@@ -251,4 +254,16 @@ fn the_view_shows_the_open_turn_the_last_closed_ones_and_every_waiting_message()
 #[test]
 fn a_topic_that_was_never_opened_has_an_empty_view() {
     assert_eq!(fresh(&Limits::default()).view(), TopicView::new(topic(), TopicConfig::new("")));
+}
+
+#[test]
+fn a_turn_shows_the_tokens_of_all_its_steps_while_it_runs_and_after_its_end() {
+    let a = call(1, 1, 0);
+    let running = vec![open(), send("a"), replies(1, 1, "x", vec![look()]), returns(a, 1, "A")];
+    let ended = [running.clone(), vec![replies(1, 2, "y", vec![])]].concat();
+    for (given, steps) in [(running, 1), (ended, 2)] {
+        let (state, _) = after(&Limits::default(), given);
+        let usage = state.view().turns[0].usage;
+        assert_eq!(usage, Usage { input: 3 * steps, output: 2 * steps });
+    }
 }

@@ -206,6 +206,7 @@ fn turn(turn: &TurnView) -> Value {
         "turn": turn.turn, "messages": turn.messages.iter().map(message).collect::<Vec<_>>(),
         "steps": turn.steps.iter().map(step).collect::<Vec<_>>(),
         "started_at": turn.started_at, "finished_at": turn.finished_at,
+        "usage": turn.usage,
     });
     Value::Object(joined(told, turn.stop.as_ref().map(stop).unwrap_or_default()))
 }
