@@ -177,9 +177,9 @@ pub mod search {
 /// Topics: configuration, views, updates.
 pub mod topic {
     pub use pilothouse_messages::topic::{
-        CallState, CallView, ConfigPatch, Headless, HoldReason, MessageView, PermissionMode, Receipt,
-        StepView, StopReason, TopicConfig, TopicEventOut, TopicRejection, TopicStatus, TopicUpdate,
-        TopicView, TurnView,
+        CallState, CallView, ConfigPatch, Headless, HoldReason, LiveInput, LiveStep, MessageView,
+        PermissionMode, Receipt, StepView, StopReason, TopicConfig, TopicEventOut, TopicRejection,
+        TopicStatus, TopicUpdate, TopicView, TurnView,
     };
 }
 

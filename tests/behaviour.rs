@@ -45,6 +45,8 @@ mod servers;
 mod steering;
 #[path = "behaviour/store.rs"]
 mod store;
+#[path = "behaviour/streams.rs"]
+mod streams;
 #[path = "behaviour/surface.rs"]
 mod surface;
 #[path = "behaviour/turns.rs"]

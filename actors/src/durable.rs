@@ -200,6 +200,27 @@ impl<D: Pictured, J: Journal<D>> Durable<D, J> {
         self.hold(Released { reply, picture, directives }, acks)
     }
 
+    /// Appends what no command asked for, in its place among the records; nobody waits for it.
+    ///
+    /// # Errors
+    /// If the store refuses it; the actor has to end.
+    pub fn write(
+        &mut self,
+        writing: impl FnOnce(&mut J, &D) -> Result<Vec<Batch>, StoreError>,
+    ) -> Result<Step<D>, StoreError> {
+        let batches = writing(&mut self.journal, &self.state)?;
+        let acks = match &self.lane {
+            Some(lane) => batches.into_iter().map(|batch| lane.append(batch)).collect(),
+            None => Vec::new(),
+        };
+        self.hold(Released { reply: None, picture: None, directives: Vec::new() }, acks)
+    }
+
+    /// How the events are stored.
+    pub fn journal(&self) -> &J {
+        &self.journal
+    }
+
     /// Holds what a batch released until it, and all before it, are durable.
     fn hold(&mut self, released: Released<D>, acks: Vec<Ack>) -> Result<Step<D>, StoreError> {
         let mut pending = Vec::new();

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pilothouse_messages::id::Sequence;
-use pilothouse_messages::topic::{TopicEventOut, TopicUpdate, TopicView};
+use pilothouse_messages::id::{Sequence, StepId, TurnId};
+use pilothouse_messages::topic::{LiveInput, LiveStep, TopicEventOut, TopicUpdate, TopicView};
 use tokio::sync::mpsc;
 
 /// What one durable batch shows.
@@ -21,12 +21,18 @@ pub struct TopicPicture {
     pub view: Option<TopicView>,
 }
 
+/// One update on its way to every window.
+type Event = (Sequence, Arc<TopicUpdate>);
+
+/// What a view keeps of one step that its model shows beside its text (1 MiB); more is told to windows only.
+const LIVE_BYTES: usize = 1 << 20;
+
 #[derive(Default)]
 struct State {
     view: Option<Arc<TopicView>>,
     sequence: Sequence,
     next_subscriber: u64,
-    subscribers: BTreeMap<u64, mpsc::Sender<(Sequence, TopicUpdate)>>,
+    subscribers: BTreeMap<u64, mpsc::Sender<Event>>,
     over: Over,
 }
 
@@ -68,13 +74,15 @@ impl TopicHub {
         for update in picture.updates {
             state.sequence.n += 1;
             let sequence = state.sequence;
-            if let (TopicUpdate::Text { turn, delta }, Some(view)) = (&update, &mut state.view) {
-                add_text(Arc::make_mut(view), *turn, delta);
+            if let Some(view) = &mut state.view {
+                show(view, &update);
             }
+            let update = Arc::new(update);
             state.subscribers.retain(|_, subscriber| subscriber.try_send((sequence, update.clone())).is_ok());
         }
         let sequence = state.sequence;
-        if let Some(view) = picture.view {
+        if let Some(mut view) = picture.view {
+            view.live = state.view.take().and_then(still_live).filter(|live| runs(&view, live));
             state.view = Some(stamped(view, sequence));
         } else if let Some(view) = &mut state.view {
             Arc::make_mut(view).sequence = sequence;
@@ -113,18 +121,76 @@ fn stamped(mut view: TopicView, sequence: Sequence) -> Arc<TopicView> {
     Arc::new(view)
 }
 
-fn add_text(view: &mut TopicView, turn: pilothouse_messages::id::TurnId, delta: &str) {
+/// Adds to the view what a model writes, which no picture brings.
+fn show(view: &mut Arc<TopicView>, update: &TopicUpdate) {
+    match update {
+        TopicUpdate::Text { turn, delta } => add_text(Arc::make_mut(view), *turn, delta),
+        TopicUpdate::Reasoning { turn, step, delta } => {
+            if let Some(live) = room(Arc::make_mut(view), *turn, *step, delta.len()) {
+                live.reasoning.push_str(delta);
+            }
+        }
+        TopicUpdate::ToolInput { turn, step, index, tool, delta } => {
+            if let Some(live) = room(Arc::make_mut(view), *turn, *step, tool.len() + delta.len()) {
+                match live.inputs.iter_mut().find(|input| input.index == *index) {
+                    Some(input) => input.arguments.push_str(delta),
+                    None => live.inputs.push(LiveInput {
+                        index: *index,
+                        tool: tool.clone(),
+                        arguments: delta.clone(),
+                    }),
+                }
+            }
+        }
+        TopicUpdate::Status(_)
+        | TopicUpdate::Receipt { .. }
+        | TopicUpdate::TurnStarted { .. }
+        | TopicUpdate::StepFinished { .. }
+        | TopicUpdate::ToolStarted { .. }
+        | TopicUpdate::ToolFinished { .. }
+        | TopicUpdate::ApprovalRequested(_)
+        | TopicUpdate::ApprovalSettled { .. }
+        | TopicUpdate::TurnFinished { .. } => {}
+    }
+}
+
+fn add_text(view: &mut TopicView, turn: TurnId, delta: &str) {
     let open = view.turns.iter_mut().rev().find(|open| open.turn == turn);
-    if let Some(step) = open.and_then(|open| open.steps.last_mut()) {
+    if let Some(step) = open.and_then(|open| Arc::make_mut(open).steps.last_mut()) {
         step.text.push_str(delta);
     }
+}
+
+/// What this step has shown, if so much more has a place there.
+fn room(view: &mut TopicView, turn: TurnId, step: StepId, bytes: usize) -> Option<&mut LiveStep> {
+    if view.live.as_ref().is_none_or(|live| (live.turn, live.step) != (turn, step)) {
+        view.live = Some(LiveStep::new(turn, step));
+    }
+    let live = view.live.as_mut()?;
+    let inputs = live.inputs.iter().map(|input| input.tool.len() + input.arguments.len());
+    let so_far = live.reasoning.len() + inputs.sum::<usize>();
+    (so_far + bytes <= LIVE_BYTES).then_some(live)
+}
+
+fn still_live(view: Arc<TopicView>) -> Option<LiveStep> {
+    match Arc::try_unwrap(view) {
+        Ok(view) => view.live,
+        Err(shared) => shared.live.clone(),
+    }
+}
+
+/// Whether this step's model still writes: its calls, and the end of its turn, take the place of what it showed.
+fn runs(view: &TopicView, live: &LiveStep) -> bool {
+    let open = view.turns.last().filter(|turn| turn.turn == live.turn && turn.stop.is_none());
+    open.and_then(|turn| turn.steps.last())
+        .is_some_and(|step| step.step == live.step && step.calls.is_empty())
 }
 
 /// One window on a topic. Dropping it detaches; that stops nothing.
 pub struct Subscription {
     /// The topic as it was when this window attached.
     pub view: Arc<TopicView>,
-    events: mpsc::Receiver<(Sequence, TopicUpdate)>,
+    events: mpsc::Receiver<Event>,
     last: Sequence,
     id: u64,
     hub: Arc<TopicHub>,
@@ -149,7 +215,7 @@ impl Subscription {
         }
         if let Some((sequence, update)) = self.events.recv().await {
             self.last = sequence;
-            return Some(TopicEventOut::Update { sequence, update });
+            return Some(TopicEventOut::Update { sequence, update: Arc::unwrap_or_clone(update) });
         }
         self.over = Over::Yes;
         Some(self.farewell())
@@ -159,7 +225,7 @@ impl Subscription {
     pub fn try_next(&mut self) -> Option<TopicEventOut> {
         let (sequence, update) = self.events.try_recv().ok()?;
         self.last = sequence;
-        Some(TopicEventOut::Update { sequence, update })
+        Some(TopicEventOut::Update { sequence, update: Arc::unwrap_or_clone(update) })
     }
 
     fn farewell(&self) -> TopicEventOut {

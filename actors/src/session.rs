@@ -9,6 +9,7 @@
 
 mod card;
 mod conversation;
+mod deltas;
 mod journal;
 mod model_step;
 mod receipts;
@@ -31,7 +32,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::call::{self, CallOrder, WhenFull};
-use crate::durable::{Committed, Durable, Ground, Released, Told, after_earlier_life, follow};
+use crate::durable::{Committed, Durable, Ground, Released, Step, Told, after_earlier_life, follow};
 use crate::gate;
 use crate::hub::TopicPicture;
 use crate::phase::Phase;
@@ -40,7 +41,7 @@ use crate::tasks::{TaskSet, caught, caught_now};
 use crate::wiring::{TopicPlace, Wiring};
 pub use conversation::{Conversation, surface_now};
 use conversation::{Pin, windowed};
-use journal::{Loaded, TopicJournal};
+use journal::{Loaded, SAVE_TEXT_AFTER, TopicJournal};
 use receipts::Witness;
 
 /// What the actor is born with.
@@ -73,6 +74,15 @@ pub struct SessionShell {
     turn: Option<(TurnId, CancellationToken)>,
     /// Calls of this topic in flight.
     calls: Arc<Semaphore>,
+    /// Whether a task waits to have text saved.
+    saving: Saving,
+}
+
+/// Whether a task waits to have text saved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Saving {
+    Waits,
+    No,
 }
 
 /// The whole mailbox.
@@ -97,6 +107,7 @@ pub struct Own(OwnMsg);
 enum OwnMsg {
     Loaded(Box<Result<Loaded, StoreError>>),
     Committed(Committed),
+    SaveText,
 }
 
 /// The session actor's behaviour.
@@ -129,7 +140,8 @@ impl Actor for SessionActor {
         let calls = Arc::new(Semaphore::new(wiring.limits.calls_per_topic.max(1)));
         let phase = Phase::loading();
         let pin = Pin::default();
-        Ok(SessionShell { wiring, place, myself, tasks, cause, phase, pin, turn: None, calls })
+        let (turn, saving) = (None, Saving::No);
+        Ok(SessionShell { wiring, place, myself, tasks, cause, phase, pin, turn, calls, saving })
     }
 
     async fn handle(
@@ -176,6 +188,7 @@ impl SessionShell {
             SessionMsg::Command { command, reply } => self.commit(&command, reply),
             SessionMsg::Own(Own(OwnMsg::Loaded(loaded))) => self.loaded((*loaded)?),
             SessionMsg::Own(Own(OwnMsg::Committed(committed))) => self.acknowledged(committed),
+            SessionMsg::Own(Own(OwnMsg::SaveText)) => self.save_text(),
         }
     }
 
@@ -216,10 +229,32 @@ impl SessionShell {
             cancel.cancel();
         }
         let step = topic.commit(command, reply)?;
+        let unsaved = topic.journal().has_unsaved();
+        self.follow(step);
+        if unsaved && self.saving == Saving::No {
+            self.saving = Saving::Waits;
+            let myself = self.myself.clone();
+            self.tasks.spawn(async move {
+                tokio::time::sleep(SAVE_TEXT_AFTER).await;
+                // One that has ended has nothing to save.
+                let _gone = myself.cast(Letter::inside(SessionMsg::Own(Own(OwnMsg::SaveText))));
+            });
+        }
+        Ok(())
+    }
+
+    fn save_text(&mut self) -> Result<(), StoreError> {
+        self.saving = Saving::No;
+        let Phase::Live(topic) = &mut self.phase else { return Ok(()) };
+        let step = topic.write(|journal, _topic| journal.save())?;
+        self.follow(step);
+        Ok(())
+    }
+
+    fn follow(&mut self, step: Step<Conversation>) {
         let report = |committed| SessionMsg::Own(Own(OwnMsg::Committed(committed)));
         let released = follow(step, &self.tasks, &self.myself, report);
         self.release(released);
-        Ok(())
     }
 
     fn release(&mut self, released: Vec<Released<Conversation>>) {

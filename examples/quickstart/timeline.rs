@@ -50,7 +50,9 @@ impl Timeline {
             TopicUpdate::Receipt { message, receipt } => self.receipt(*message, receipt),
             TopicUpdate::Status(_)
             | TopicUpdate::StepFinished { .. }
-            | TopicUpdate::ApprovalSettled { .. } => {}
+            | TopicUpdate::ApprovalSettled { .. }
+            | TopicUpdate::Reasoning { .. }
+            | TopicUpdate::ToolInput { .. } => {}
         }
     }
 

@@ -8,9 +8,12 @@ pub mod view;
 
 pub use command::{
     CallPlan, CardNews, Classified, Directive, Findings, ModelReply, PlannedCall, Recovery, RequestedCall,
-    Resolution, ResolvedTool, TopicAnswer, TopicCommand, TopicRejection,
+    Resolution, ResolvedTool, Shown, TopicAnswer, TopicCommand, TopicRejection,
 };
 pub use config::{ConfigPatch, Headless, PermissionMode, TopicConfig};
 pub use event::{HoldReason, RunBasis, StopReason, TopicEvent};
 pub use update::{TopicEventOut, TopicUpdate};
-pub use view::{CallState, CallView, MessageView, Receipt, StepView, TopicStatus, TopicView, TurnView};
+pub use view::{
+    CallState, CallView, LiveInput, LiveStep, MessageView, Receipt, StepView, TopicStatus, TopicView,
+    TurnView,
+};

@@ -107,7 +107,7 @@ struct Held {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Closed {
-    view: TurnView,
+    view: Arc<TurnView>,
     /// Cards whose decision or expiry was recorded in it, for a ledger that tells again.
     settled: Vec<ApprovalId>,
 }
@@ -235,7 +235,8 @@ impl Decider for TopicState {
                 | TopicCommand::Card { .. }
                 | TopicCommand::Recover { .. }
                 | TopicCommand::ShutDown
-                | TopicCommand::CallReceipted { .. },
+                | TopicCommand::CallReceipted { .. }
+                | TopicCommand::ModelShowed { .. },
             ) => Err(TopicRejection::NotOpen),
             (Some(current), TopicCommand::Open { config }) => draft.open(current, config),
             (Some(current), TopicCommand::Configure { patch }) => draft.configure(current, patch),
@@ -254,6 +255,7 @@ impl Decider for TopicState {
             (Some(_), TopicCommand::CallReceipted { call, attempt, receipt }) => {
                 draft.call_receipted(*call, *attempt, receipt)
             }
+            (Some(_), TopicCommand::ModelShowed { at, shown }) => draft.model_showed(*at, shown),
         }
     }
 

@@ -10,7 +10,7 @@ fn view(status: TopicStatus) -> TopicView {
     let mut view = TopicView::new(topic, TopicConfig::new("model"));
     view.status = status;
     let step = StepView { step: StepId(1), text: String::new(), calls: Vec::new() };
-    view.turns = vec![TurnView {
+    view.turns = vec![Arc::new(TurnView {
         turn: TurnId(1),
         messages: Vec::new(),
         steps: vec![step],
@@ -18,7 +18,7 @@ fn view(status: TopicStatus) -> TopicView {
         started_at: Timestamp(0),
         finished_at: None,
         usage: Usage::default(),
-    }];
+    })];
     view
 }
 
@@ -125,4 +125,61 @@ fn a_window_that_is_dropped_is_detached_and_the_others_stay() {
     assert_eq!(hub.state().subscribers.len(), 1);
     hub.publish(wrote("ahoy"));
     assert_eq!(other.try_next(), Some(update(1, text("ahoy"))));
+}
+
+fn thinks(step: u32, delta: &str) -> TopicPicture {
+    let (turn, step, delta) = (TurnId(1), StepId(step), delta.to_owned());
+    TopicPicture { updates: vec![TopicUpdate::Reasoning { turn, step, delta }], view: None }
+}
+
+fn writes(index: u32, tool: &str, delta: &str) -> TopicPicture {
+    let (turn, step, tool, delta) = (TurnId(1), StepId(1), tool.to_owned(), delta.to_owned());
+    TopicPicture { updates: vec![TopicUpdate::ToolInput { turn, step, index, tool, delta }], view: None }
+}
+
+#[test]
+fn who_comes_while_a_model_writes_sees_what_it_showed_and_the_end_takes_it_away() {
+    let hub = open();
+    [
+        thinks(1, "hm, "),
+        writes(1, "look", ""),
+        thinks(1, "so"),
+        writes(0, "drop", "{}"),
+        writes(1, "look", "{"),
+    ]
+    .into_iter()
+    .for_each(|picture| hub.publish(picture));
+    let mut expected = LiveStep::new(TurnId(1), StepId(1));
+    expected.reasoning = "hm, so".to_owned();
+    let input = |index, tool: &str, arguments: &str| LiveInput {
+        index,
+        tool: tool.to_owned(),
+        arguments: arguments.to_owned(),
+    };
+    expected.inputs = vec![input(1, "look", "{"), input(0, "drop", "{}")];
+    let seen = |hub: &Arc<TopicHub>| hub.attach(1).expect("open").view.live.clone();
+    assert_eq!(seen(&hub), Some(expected.clone()));
+
+    hub.publish(is_now(TopicStatus::Streaming));
+    assert_eq!(seen(&hub), Some(expected), "a message that comes in between changes nothing about it");
+
+    let mut ended = view(TopicStatus::Done);
+    Arc::make_mut(&mut ended.turns[0]).stop = Some(pilothouse_messages::topic::StopReason::Completed);
+    hub.publish(TopicPicture { updates: Vec::new(), view: Some(ended) });
+    assert_eq!(seen(&hub), None);
+}
+
+#[test]
+fn the_next_step_begins_with_nothing_shown_and_a_view_grows_no_further_than_its_bound() {
+    let hub = open();
+    hub.publish(thinks(1, "first"));
+    hub.publish(thinks(2, "second"));
+    let reasoning = |hub: &TopicHub| hub.view().expect("open").live.clone().expect("it thinks").reasoning;
+    assert_eq!(reasoning(&hub), "second");
+    let much = "a".repeat(LIVE_BYTES / 2);
+    let mut window = hub.attach(8).expect("open");
+    [&much, &much, "b"].into_iter().for_each(|words| hub.publish(thinks(2, words)));
+    assert_eq!(reasoning(&hub).len(), "second".len() + much.len() + 1);
+    let told = std::iter::from_fn(|| window.try_next()).count();
+    assert_eq!(told, 3, "a window is told all of it");
 }

@@ -1,12 +1,13 @@
 //! How a topic is stored: its events in order, its epoch, and a mark while a start has to look at it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pilothouse_adapters::store::log::{self, JOURNAL};
 use pilothouse_adapters::store::{Batch, Durability, Keyspace, Store};
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::error::StoreError;
-use pilothouse_messages::id::TopicId;
+use pilothouse_messages::id::{StepRef, TopicId};
 use pilothouse_messages::limits::Limits;
 use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::topic::TopicEvent;
@@ -26,7 +27,12 @@ pub(super) struct TopicJournal {
     next: u64,
     epoch: u64,
     marked: Mark,
+    /// Text that windows are told already. A step's reply, which holds it all, takes its place.
+    unsaved: Option<(StepRef, String)>,
 }
+
+/// Text is saved at least this often while a model writes, so that 500 ms of it are lost at most.
+pub(super) const SAVE_TEXT_AFTER: Duration = Duration::from_millis(400);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mark {
@@ -67,7 +73,8 @@ pub(super) async fn load(
         newest = newest.max(stamp(&record.payload));
     }
     let marked = Mark::of(&conversation);
-    let journal = TopicJournal { topic, prefix, next: log.next_sequence, epoch: epoch + 1, marked };
+    let journal =
+        TopicJournal { topic, prefix, next: log.next_sequence, epoch: epoch + 1, marked, unsaved: None };
     Ok(Loaded { conversation, journal, newest })
 }
 
@@ -116,6 +123,48 @@ impl TopicJournal {
         batch.put(Keyspace::Head, self.prefix.clone(), self.epoch.to_be_bytes());
         batch
     }
+
+    /// Whether text waits to be saved.
+    pub(super) fn has_unsaved(&self) -> bool {
+        self.unsaved.is_some()
+    }
+
+    /// The batch that saves the text so far.
+    ///
+    /// # Errors
+    /// As for [`stage`](Journal::stage).
+    pub(super) fn save(&mut self) -> Result<Vec<Batch>, StoreError> {
+        let mut batch = Batch::new();
+        self.put_unsaved(&mut batch)?;
+        Ok(if batch.changes.is_empty() { Vec::new() } else { vec![batch] })
+    }
+
+    fn put_unsaved(&mut self, batch: &mut Batch) -> Result<(), StoreError> {
+        match self.unsaved.take() {
+            Some((at, delta)) => self.put(batch, &TopicEvent::TextAppended { at, delta }),
+            None => Ok(()),
+        }
+    }
+
+    fn put(&mut self, batch: &mut Batch, event: &TopicEvent) -> Result<(), StoreError> {
+        let record = JOURNAL.encode(self.next, UNLINKED, event)?;
+        log::put_record(batch, Keyspace::Journal, &self.prefix, self.next, &record);
+        self.next += 1;
+        Ok(())
+    }
+
+    /// Keeps text until it is saved with other text, or with the next record.
+    fn keep(&mut self, step: StepRef, more: &str) -> Option<TopicEvent> {
+        match &mut self.unsaved {
+            Some((at, delta)) if *at == step => {
+                delta.push_str(more);
+                None
+            }
+            unsaved => unsaved
+                .replace((step, more.to_owned()))
+                .map(|(at, delta)| TopicEvent::TextAppended { at, delta }),
+        }
+    }
 }
 
 impl Journal<Conversation> for TopicJournal {
@@ -125,9 +174,17 @@ impl Journal<Conversation> for TopicJournal {
             batch.durability = Durability::Lazy;
         }
         for event in events {
-            let record = JOURNAL.encode(self.next, UNLINKED, event)?;
-            log::put_record(&mut batch, Keyspace::Journal, &self.prefix, self.next, &record);
-            self.next += 1;
+            if let TopicEvent::TextAppended { at, delta } = event {
+                if let Some(earlier) = self.keep(*at, delta) {
+                    self.put(&mut batch, &earlier)?;
+                }
+                continue;
+            }
+            if let TopicEvent::StepReplied { at, .. } = event {
+                self.unsaved.take_if(|(step, _)| step == at);
+            }
+            self.put_unsaved(&mut batch)?;
+            self.put(&mut batch, event)?;
         }
         let mark = Mark::of(state);
         if mark != self.marked {
@@ -137,6 +194,6 @@ impl Journal<Conversation> for TopicJournal {
                 Mark::Closed => batch.delete(Keyspace::Open, self.prefix.clone()),
             }
         }
-        Ok(vec![batch])
+        Ok(if batch.changes.is_empty() { Vec::new() } else { vec![batch] })
     }
 }

@@ -5,7 +5,6 @@ mod broke;
 mod gathered;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use pilothouse_adapters::model::{Model, ModelError, ModelStream};
 use pilothouse_messages::id::StepRef;
@@ -24,6 +23,7 @@ use tokio::task::JoinSet;
 use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::deltas::FLUSH_AFTER;
 use super::{Report, repair};
 use crate::asking::{self, Asker};
 use crate::gate::{self, Caller};
@@ -31,11 +31,6 @@ use crate::tasks::caught;
 use crate::wiring::{TopicPlace, Wiring};
 use broke::Broke;
 use gathered::{DraftCall, Gathered};
-
-/// Text is reported at least this often …
-const FLUSH_AFTER: Duration = Duration::from_millis(16);
-/// … or when this much has gathered.
-const FLUSH_BYTES: usize = 2 << 10;
 
 /// A model step to be run.
 pub(super) struct Run {
@@ -127,19 +122,17 @@ impl Run {
             if now >= silent_at {
                 return Err(Broke::Silent(idle));
             }
-            if gathered.unreported() >= FLUSH_BYTES || flush_at.is_some_and(|at| now >= at) {
+            if gathered.deltas().are_many() || flush_at.is_some_and(|at| now >= at) {
                 self.flush(gathered);
                 flush_at = None;
-            } else if gathered.unreported() > 0 && flush_at.is_none() {
+            } else if !gathered.deltas().are_none() && flush_at.is_none() {
                 flush_at = Some(now + FLUSH_AFTER);
             }
         }
     }
 
     fn flush(&self, gathered: &mut Gathered) {
-        if let Some(delta) = gathered.take_unreported() {
-            self.report.tell(TopicCommand::ModelText { at: self.at, delta });
-        }
+        gathered.deltas().take(self.at).into_iter().for_each(|command| self.report.tell(command));
     }
 
     async fn reply(&self, gathered: Gathered, finish: FinishReason) -> ModelReply {

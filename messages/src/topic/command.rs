@@ -100,6 +100,29 @@ pub enum TopicCommand {
         /// What.
         receipt: CallReceipt,
     },
+    /// The model showed something beside its text, which is told and not recorded.
+    ModelShowed {
+        /// Which step and attempt.
+        at: StepRef,
+        /// What, in order.
+        shown: Vec<Shown>,
+    },
+}
+
+/// What a model shows while it writes its reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shown {
+    /// More of its reasoning.
+    Reasoning(String),
+    /// More of the arguments of a call.
+    ToolInput {
+        /// The call's place in the reply.
+        index: u32,
+        /// The name that the model wrote.
+        tool: String,
+        /// The new text.
+        delta: String,
+    },
 }
 
 /// Why a topic recovers.

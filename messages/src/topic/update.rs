@@ -82,6 +82,28 @@ pub enum TopicUpdate {
         /// Why.
         stop: StopReason,
     },
+    /// The model thinks. Shown while it runs, never stored and never sent back.
+    Reasoning {
+        /// The turn.
+        turn: TurnId,
+        /// The step.
+        step: StepId,
+        /// The new words.
+        delta: String,
+    },
+    /// The model writes the arguments of a call that it has not asked for yet.
+    ToolInput {
+        /// The turn.
+        turn: TurnId,
+        /// The step.
+        step: StepId,
+        /// The call's place in the reply.
+        index: u32,
+        /// The name that the model wrote.
+        tool: String,
+        /// The new text; empty if only the name has come.
+        delta: String,
+    },
 }
 
 /// What a subscriber receives.

@@ -1,6 +1,8 @@
 //! Read-only pictures of a topic.
 
-use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::approval::Card;
 use crate::call::CallResult;
@@ -149,8 +151,9 @@ pub struct TopicView {
     pub status: TopicStatus,
     /// Its configuration.
     pub config: TopicConfig,
-    /// The last turns, oldest first, the open one last.
-    pub turns: Vec<TurnView>,
+    /// The last turns, oldest first, the open one last. Closed ones are shared, not copied.
+    #[serde(serialize_with = "each_turn")]
+    pub turns: Vec<Arc<TurnView>>,
     /// How many turns there were before those.
     pub earlier_turns: u64,
     /// Messages that wait, head first.
@@ -159,6 +162,44 @@ pub struct TopicView {
     pub held: Vec<MessageView>,
     /// Cards that wait for a person and may be shown.
     pub cards: Vec<Card>,
+    /// What the model that runs has shown beside its text. None of it is stored.
+    pub live: Option<LiveStep>,
+}
+
+fn each_turn<S: Serializer>(turns: &[Arc<TurnView>], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(turns.iter().map(Arc::as_ref))
+}
+
+/// What a model shows while it writes its reply.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct LiveStep {
+    /// The turn.
+    pub turn: TurnId,
+    /// The step.
+    pub step: StepId,
+    /// Its reasoning so far.
+    pub reasoning: String,
+    /// The calls that it is writing, in the order in which they were begun.
+    pub inputs: Vec<LiveInput>,
+}
+
+impl LiveStep {
+    /// A step whose model has shown nothing yet.
+    pub fn new(turn: TurnId, step: StepId) -> Self {
+        Self { turn, step, ..Self::default() }
+    }
+}
+
+/// A call that a model is writing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LiveInput {
+    /// Its place in the reply.
+    pub index: u32,
+    /// The name that the model wrote.
+    pub tool: String,
+    /// The text of its arguments so far; not yet JSON.
+    pub arguments: String,
 }
 
 impl TopicView {
@@ -174,6 +215,7 @@ impl TopicView {
             queue: Vec::new(),
             held: Vec::new(),
             cards: Vec::new(),
+            live: None,
         }
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! An event that does not fit the state (no log of ours holds one) changes nothing.
 
+use std::sync::Arc;
+
 use pilothouse_messages::approval::{CardState, Verdict};
 use pilothouse_messages::call::{CallReceipt, CallResult};
 use pilothouse_messages::id::{ApprovalId, Attempt, CallId, MessageId, StepRef, TurnId};
@@ -222,7 +224,7 @@ impl TopicState {
         }
         self.last_stop = Some(stop.clone());
         let view = open.closed_view(&receipt, stop.clone(), at);
-        self.closed.push_back(Closed { view, settled: open.settled });
+        self.closed.push_back(Closed { view: Arc::new(view), settled: open.settled });
         while self.closed.len() > self.limits.view_turns {
             self.closed.pop_front();
             self.earlier_turns += 1;

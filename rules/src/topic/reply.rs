@@ -7,8 +7,8 @@ use pilothouse_messages::id::{ApprovalId, Attempt, CallId, StepRef};
 use pilothouse_messages::model::FinishReason;
 use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::topic::{
-    CallPlan, Directive, HoldReason, ModelReply, PlannedCall, RequestedCall, Resolution, ResolvedTool,
-    StopReason, TopicEvent,
+    CallPlan, Directive, HoldReason, ModelReply, PlannedCall, RequestedCall, Resolution, ResolvedTool, Shown,
+    StopReason, TopicEvent, TopicUpdate,
 };
 
 use super::Ruling;
@@ -30,6 +30,22 @@ impl Draft<'_> {
             return self.noted();
         }
         self.event(TopicEvent::TextAppended { at, delta: delta.to_owned() });
+        self.noted()
+    }
+
+    /// What a model shows beside its text is told, in its place among the records, and not recorded.
+    pub(super) fn model_showed(mut self, at: StepRef, shown: &[Shown]) -> Ruling {
+        self.turn_at_model(at)?;
+        let (turn, step) = (at.turn, at.step);
+        for shown in shown {
+            let update = match shown.clone() {
+                Shown::Reasoning(delta) => TopicUpdate::Reasoning { turn, step, delta },
+                Shown::ToolInput { index, tool, delta } => {
+                    TopicUpdate::ToolInput { turn, step, index, tool, delta }
+                }
+            };
+            self.directive(Directive::Announce(update));
+        }
         self.noted()
     }
 

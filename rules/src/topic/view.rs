@@ -1,5 +1,7 @@
 //! Pictures of a topic for readers.
 
+use std::sync::Arc;
+
 use pilothouse_messages::id::TopicId;
 use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::topic::{
@@ -18,7 +20,7 @@ impl TopicState {
         let mut view = TopicView::new(TopicId::clone(&self.topic), config);
         view.status = self.status();
         view.turns = self.closed.iter().map(|turn| turn.view.clone()).collect();
-        view.turns.extend(self.open.as_ref().map(OpenTurn::view));
+        view.turns.extend(self.open.as_ref().map(|turn| Arc::new(turn.view())));
         view.earlier_turns = self.earlier_turns;
         let queue = self.queue.iter().zip(1..);
         view.queue = queue.map(|(message, position)| message.view(Receipt::Queued { position })).collect();

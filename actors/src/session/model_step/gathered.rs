@@ -6,11 +6,13 @@ use pilothouse_messages::limits::Limits;
 use pilothouse_messages::model::{FinishReason, ModelEvent, Usage};
 use pilothouse_rules::retry::Said;
 
+use crate::session::deltas::Deltas;
+
 /// One reply while it comes in.
 pub(super) struct Gathered {
     text: String,
-    /// The end of the text, which the session has not been told yet.
-    unreported: String,
+    /// What the session has not been told yet.
+    deltas: Deltas,
     calls: BTreeMap<u32, DraftCall>,
     usage: Usage,
     reply: Room,
@@ -40,7 +42,7 @@ impl Gathered {
     pub(super) fn within(limits: &Limits) -> Self {
         Self {
             text: String::new(),
-            unreported: String::new(),
+            deltas: Deltas::default(),
             calls: BTreeMap::new(),
             usage: Usage::default(),
             reply: Room::of(limits.reply_bytes),
@@ -55,19 +57,21 @@ impl Gathered {
             ModelEvent::Text(text) => {
                 self.fill_reply(text.len())?;
                 self.text.push_str(&text);
-                self.unreported.push_str(&text);
+                self.deltas.text(&text);
             }
-            // Reasoning is neither stored nor sent back.
+            // Reasoning is shown, but neither stored nor sent back.
             ModelEvent::Reasoning(text) => {
                 self.note(text.len())?;
                 let most = self.reasoning.most;
                 self.reasoning
                     .fill(text.len())
                     .map_err(|Full| format!("the model's reasoning is larger than {most} bytes"))?;
+                self.deltas.reasoning(&text);
             }
             ModelEvent::CallStart { index, provider_id, name } => {
                 // A call without a name takes room, too.
                 self.fill_reply(1 + name.len() + provider_id.as_ref().map_or(0, String::len))?;
+                self.deltas.input(index, &name, "");
                 let draft = DraftCall { provider_id, name, arguments: String::new() };
                 if self.calls.insert(index, draft).is_some() {
                     return Err(format!("the model began call {index} twice"));
@@ -79,6 +83,7 @@ impl Gathered {
                     return Err(format!("the model sent arguments for call {index}, which it had not begun"));
                 };
                 call.arguments.push_str(&arguments);
+                self.deltas.input(index, &call.name, &arguments);
             }
             ModelEvent::Usage(usage) => {
                 self.note(0)?;
@@ -98,13 +103,9 @@ impl Gathered {
         if self.bytes() == 0 { Said::Nothing } else { Said::Something }
     }
 
-    /// Bytes of text that the session has not been told.
-    pub(super) fn unreported(&self) -> usize {
-        self.unreported.len()
-    }
-
-    pub(super) fn take_unreported(&mut self) -> Option<String> {
-        (!self.unreported.is_empty()).then(|| std::mem::take(&mut self.unreported))
+    /// What the session has not been told.
+    pub(super) fn deltas(&mut self) -> &mut Deltas {
+        &mut self.deltas
     }
 
     /// The text, the tokens, and the calls in the order of their places.

@@ -244,7 +244,7 @@ fn the_view_shows_the_open_turn_the_last_closed_ones_and_every_waiting_message()
         finished_at: None,
         usage: Usage { input: 3, output: 2 },
     };
-    expected.turns = vec![closed, running];
+    expected.turns = vec![closed.into(), running.into()];
     expected.queue = vec![message(5, "d", Receipt::Queued { position: 1 })];
     expected.held = vec![message(2, "held", Receipt::Held { reason: HoldReason::TurnEnded })];
     expected.cards = vec![card(c, "change")];

@@ -66,6 +66,13 @@ pub(super) fn update(update: &TopicUpdate) -> (&'static str, Fields) {
         TopicUpdate::TurnFinished { turn, stop } => {
             ("turn_finished", joined(json!({"turn": turn}), self::stop(stop)))
         }
+        TopicUpdate::Reasoning { turn, step, delta } => {
+            ("reasoning", fields(json!({"turn": turn, "step": step, "delta": delta})))
+        }
+        TopicUpdate::ToolInput { turn, step, index, tool, delta } => (
+            "tool_input",
+            fields(json!({"turn": turn, "step": step, "index": index, "tool": tool, "delta": delta})),
+        ),
     }
 }
 
@@ -181,13 +188,13 @@ pub(super) fn sequence(sequence: Sequence) -> Value {
 
 /// A topic.
 pub(super) fn view(view: &TopicView) -> Fields {
-    let turns: Vec<Value> = view.turns.iter().map(turn).collect();
+    let turns: Vec<Value> = view.turns.iter().map(|shown| turn(shown)).collect();
     let messages = |messages: &[MessageView]| messages.iter().map(message).collect::<Vec<_>>();
     fields(json!({
         "topic": view.topic, "sequence": sequence(view.sequence), "status": view.status,
         "config": config(&view.config), "turns": turns, "earlier_turns": view.earlier_turns,
         "queue": messages(&view.queue), "held": messages(&view.held),
-        "cards": view.cards.iter().map(card).collect::<Vec<_>>(),
+        "cards": view.cards.iter().map(card).collect::<Vec<_>>(), "live": view.live,
     }))
 }
 

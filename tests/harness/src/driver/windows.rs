@@ -239,7 +239,9 @@ impl Windows {
             | TopicUpdate::StepFinished { .. }
             | TopicUpdate::ToolStarted { .. }
             | TopicUpdate::ToolFinished { .. }
-            | TopicUpdate::ApprovalSettled { .. } => {}
+            | TopicUpdate::ApprovalSettled { .. }
+            | TopicUpdate::Reasoning { .. }
+            | TopicUpdate::ToolInput { .. } => {}
         }
         let (kind, mut fields) = show::update(update);
         fields.insert("topic".into(), json!(self.topic.id()));
