@@ -91,14 +91,23 @@ pub struct CallOrder {
 /// # Cancel safety
 /// Dropping the future cancels the call: a server is told, a function is dropped.
 pub async fn run(wiring: &Wiring, order: CallOrder, sent: impl FnOnce() + Send) -> CallResult {
-    run_watched(wiring, order, &mut OnSent(Some(sent))).await
+    run_watched(wiring, order, &mut OnSent(Some(sent))).await.result
+}
+
+/// What came of a call.
+#[derive(Debug, Clone)]
+pub struct Ran {
+    /// The last word, cut to the limit.
+    pub result: CallResult,
+    /// All of it, if it was cut.
+    pub whole: Option<CallResult>,
 }
 
 /// As [`run`], for whoever has to know more than that the call was sent.
 ///
 /// # Cancel safety
 /// As [`run`]; a task of the server is told that nobody wants it any more, unless its receipt was kept.
-pub async fn run_watched(wiring: &Wiring, order: CallOrder, watch: &mut dyn CallWatch) -> CallResult {
+pub async fn run_watched(wiring: &Wiring, order: CallOrder, watch: &mut dyn CallWatch) -> Ran {
     let result = match order.tool.source.clone() {
         ToolSource::Builtin { name } if MetaTool::of(&name) == Some(MetaTool::Exec) => {
             call_script(wiring, order, watch).await
@@ -106,7 +115,8 @@ pub async fn run_watched(wiring: &Wiring, order: CallOrder, watch: &mut dyn Call
         ToolSource::Builtin { name } => call_function(wiring, &name, order, watch).await,
         ToolSource::Mcp { server, tool } => call_server(wiring, &server, tool, order, watch).await,
     };
-    result.capped(wiring.limits.result_bytes)
+    let whole = (result.bytes() > wiring.limits.result_bytes).then(|| result.clone());
+    Ran { result: result.capped(wiring.limits.result_bytes), whole }
 }
 
 /// Whether whoever follows a call keeps what it was told.

@@ -5,6 +5,7 @@
 //! an effect answers for it. Writes go through an owner's mailbox ([`slot`]); reads take snapshots ([`wiring`]).
 
 pub mod approval;
+pub mod aside;
 pub mod asking;
 pub mod bus;
 pub mod call;

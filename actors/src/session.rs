@@ -31,7 +31,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::call::{self, CallOrder, WhenFull};
+use crate::call::{self, CallOrder, Ran, WhenFull};
 use crate::durable::{Committed, Durable, Ground, Released, Step, Told, after_earlier_life, follow};
 use crate::gate;
 use crate::hub::TopicPicture;
@@ -410,9 +410,14 @@ impl SessionShell {
             }
             let mut witness = Witness { report: report.clone(), call, attempt };
             let run = call::run_watched(&wiring, order, &mut witness);
-            let result = caught(run).await.unwrap_or_else(|words| {
-                CallResult::said(CallOutcome::Unknown, format!("the call ended in a fault of ours: {words}"))
+            let ran = caught(run).await.unwrap_or_else(|words| {
+                let words = format!("the call ended in a fault of ours: {words}");
+                Ran { result: CallResult::said(CallOutcome::Unknown, words), whole: None }
             });
+            if let Some(whole) = &ran.whole {
+                wiring.asides.keep(&place.topic, call, whole).await;
+            }
+            let result = ran.result;
             report.tell(TopicCommand::CallReturned { call, attempt, result });
         });
     }

@@ -29,12 +29,14 @@ use pilothouse_rules::tokens::TokenCounter;
 use tokio::sync::{Semaphore, watch};
 
 use crate::approval::{ApprovalMsg, LiveGrants, OpenCards};
+use crate::aside::Asides;
 use crate::asking::InspectedLedger;
 use crate::bus::EventBus;
 use crate::catalog::CatalogMsg;
 use crate::gate::Layers;
 use crate::hub::TopicHub;
 use crate::processes::Processes;
+use crate::protocol::Protocols;
 use crate::registry::RegistryMsg;
 use crate::servers::ServersMsg;
 use crate::session::SessionMsg;
@@ -111,6 +113,8 @@ pub struct Wiring {
     pub servers: ServersPort,
     /// The topics.
     pub topics: TopicsPort,
+    /// Whole results that were cut for the model.
+    pub asides: Asides,
 }
 
 impl fmt::Debug for Wiring {
@@ -149,8 +153,10 @@ impl Wiring {
                 places: ArcSwap::from_pointee(places),
                 connecting: Arc::new(Semaphore::new(limits.connects_at_once.max(1))),
                 processes: Arc::new(Processes::new(materials.store.clone(), limits.commit)),
+                protocols: Arc::new(Protocols::new(materials.store.clone(), limits.commit)),
             },
             topics: TopicsPort { slot: Slot::new("topics", bounds), places: ArcSwap::default() },
+            asides: Asides::new(materials.store.clone(), limits.clone()),
             limits,
             clock: materials.clock,
             store: materials.store,
@@ -258,6 +264,8 @@ pub struct ServersPort {
     pub connecting: Arc<Semaphore>,
     /// The records of their processes.
     pub processes: Arc<Processes>,
+    /// The records of what they spoke.
+    pub protocols: Arc<Protocols>,
 }
 
 impl ServersPort {

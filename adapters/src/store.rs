@@ -58,6 +58,10 @@ pub enum Keyspace {
     Process,
     /// Facts about the store itself, written when it is made.
     Meta,
+    /// Whole results that were cut for the model, written by sessions.
+    Aside,
+    /// What each server spoke last, written by the connections.
+    Spoken,
 }
 
 impl Keyspace {
@@ -73,6 +77,8 @@ impl Keyspace {
             Self::Names => b'n',
             Self::Process => b'p',
             Self::Meta => b'm',
+            Self::Aside => b'a',
+            Self::Spoken => b's',
         }
     }
 }

@@ -6,7 +6,9 @@
 use std::fmt::Debug;
 use std::path::PathBuf;
 
-use pilothouse_adapters::store::log::{GENESIS, GRANTS, JOURNAL, LEDGER, LISTING, NAMES, PROCESS};
+use pilothouse_adapters::store::log::{
+    ASIDE, GENESIS, GRANTS, JOURNAL, LEDGER, LISTING, NAMES, PROCESS, SPOKEN,
+};
 use pilothouse_messages::approval::{ApprovalEvent, Card, Verdict};
 use pilothouse_messages::call::{CallOutcome, CallReceipt, CallResult, Content};
 use pilothouse_messages::digest::Digest;
@@ -19,6 +21,7 @@ use pilothouse_messages::json::JsonText;
 use pilothouse_messages::listing::{DroppedTool, Listing};
 use pilothouse_messages::model::{FinishReason, Usage};
 use pilothouse_messages::process::ProcessMark;
+use pilothouse_messages::protocol::{Remembered, SpokenRecord};
 use pilothouse_messages::record::{Chain, Format};
 use pilothouse_messages::registry::NameRecord;
 use pilothouse_messages::secret::Opaque;
@@ -467,4 +470,22 @@ fn marks_of_processes_keep_their_bytes() {
         server: ServerId::new("files").unwrap(),
     };
     check("process_mark.hex", PROCESS, &[mark]);
+}
+
+#[test]
+fn whole_results_keep_their_bytes() {
+    check("aside.hex", ASIDE, &[result(CallOutcome::Succeeded), result(CallOutcome::Failed)]);
+}
+
+#[test]
+fn what_servers_spoke_keeps_its_bytes() {
+    let heard = [
+        Remembered::Nothing,
+        Remembered::Legacy("2025-11-25".into()),
+        Remembered::Modern("2026-07-28".into()),
+        Remembered::EndedWhenDiscovered,
+    ];
+    let server = ServerId::new("files").unwrap();
+    let record = |spoken| SpokenRecord { server: server.clone(), definition: Digest([0x22; 32]), spoken };
+    check("spoken.hex", SPOKEN, &heard.map(record));
 }

@@ -42,6 +42,15 @@ pub enum Content {
     Structured(JsonText),
 }
 
+impl Content {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Other(json) | Self::Structured(json) => json.as_str().len(),
+        }
+    }
+}
+
 /// Outcome and content of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallResult {
@@ -82,15 +91,16 @@ impl CallResult {
         })
     }
 
+    /// Bytes of all its pieces.
+    pub fn bytes(&self) -> usize {
+        self.content.iter().map(Content::bytes).sum()
+    }
+
     /// Cuts the content to `bytes` in all, at character boundaries, and says so in its last piece, for which there is
     /// room unless `bytes` are too few for it. What was cut is not cut again.
     #[must_use]
     pub fn capped(mut self, bytes: usize) -> Self {
-        let size = |piece: &Content| match piece {
-            Content::Text(text) => text.len(),
-            Content::Other(json) | Content::Structured(json) => json.as_str().len(),
-        };
-        let total: usize = self.content.iter().map(size).sum();
+        let total = self.bytes();
         if total <= bytes {
             return self;
         }
@@ -99,7 +109,7 @@ impl CallResult {
         let mut left = shown;
         let mut kept = Vec::new();
         for piece in self.content {
-            let length = size(&piece);
+            let length = piece.bytes();
             match piece {
                 Content::Text(text) if length > left => {
                     let cut = text.floor_char_boundary_at(left);
@@ -117,6 +127,17 @@ impl CallResult {
         self.content = kept;
         self
     }
+}
+
+/// What is kept of a call's whole result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeptResult {
+    /// It was cut for the model: this is all of it.
+    Whole(CallResult),
+    /// It was cut, and what was kept of it had to go.
+    Gone,
+    /// It was not cut: its turn has all of it. Or there is no such call.
+    NotKept,
 }
 
 /// What a server hands out while a call is under way, and how far the call is by it: with this a call goes on after a

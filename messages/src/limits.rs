@@ -122,6 +122,10 @@ pub struct Limits {
     pub model_backoff: Duration,
     /// The longest wait that a provider may ask for (60 s); one that asks for more fails the turn.
     pub model_retry_after: Duration,
+    /// Whole results kept of one topic, in bytes (64 MiB); the oldest go first.
+    pub kept_results_topic: usize,
+    /// Whole results kept in all, in bytes (1 GiB); the oldest go first.
+    pub kept_results: usize,
 }
 
 /// The bounds of the scripts that models run with `tool_exec`.
@@ -267,6 +271,8 @@ impl Default for Limits {
             model_tries: 3,
             model_backoff: Duration::from_secs(1),
             model_retry_after: Duration::from_secs(60),
+            kept_results_topic: 64 << 20,
+            kept_results: 1 << 30,
         }
     }
 }

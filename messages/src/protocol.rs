@@ -1,5 +1,10 @@
 //! MCP's versions, and what is heard and done while a client and a server agree on one.
 
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+use crate::id::ServerId;
+
 /// Versions without a handshake: `server/discover`, and metadata in every request. The best one first.
 pub const MODERN: [&str; 1] = ["2026-07-28"];
 /// Versions with an `initialize` handshake. The best one first; it is the one that is offered.
@@ -15,7 +20,7 @@ pub enum Era {
 }
 
 /// What is known about a server's protocol before it is connected.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Remembered {
     /// It was never spoken to.
     #[default]
@@ -26,6 +31,17 @@ pub enum Remembered {
     Modern(String),
     /// It ended when it was asked `server/discover` first, as servers do that take nothing before `initialize`.
     EndedWhenDiscovered,
+}
+
+/// What a server spoke last, as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpokenRecord {
+    /// The server.
+    pub server: ServerId,
+    /// The definition under which it spoke so.
+    pub definition: Digest,
+    /// What.
+    pub spoken: Remembered,
 }
 
 /// What to do next.

@@ -332,9 +332,11 @@ impl ServersShell {
     fn start(&mut self, myself: &ActorRef<Letter<ServersMsg>>, id: &ServerId, generation: Generation) {
         let Some(server) = self.servers.get_mut(id) else { return };
         server.child = Child::Clearing(generation);
-        let (old, last, myself, server) =
-            (server.old.clone(), server.last.take(), myself.clone(), id.clone());
-        let processes = self.wiring.servers.processes.clone();
+        let (old, last, myself, place) =
+            (server.old.clone(), server.last.take(), myself.clone(), server.place.clone());
+        let (processes, protocols) =
+            (self.wiring.servers.processes.clone(), self.wiring.servers.protocols.clone());
+        let server = id.clone();
         self.tasks.spawn(async move {
             if let Ended::SomeLeft(tasks) = old.end(OLD_TASKS).await {
                 tracing::warn!(%server, tasks, "tasks of the last connection did not end in time");
@@ -344,7 +346,7 @@ impl ServersShell {
                 let gone = caught(async { last.connection.close(OLD_TASKS).await });
                 let _gone_or_given_up = timeout(OLD_TASKS, gone).await;
             }
-            processes.until_cleared(&server).await;
+            tokio::join!(processes.until_cleared(&server), protocols.recall(&place));
             tell(&myself, ServersMsg::Cleared { server, generation });
         });
     }

@@ -6,9 +6,9 @@ use pilothouse_actors::asking::{Asker, asked};
 use pilothouse_actors::hub::Subscription;
 use pilothouse_actors::session::{SessionMsg, surface_now};
 use pilothouse_actors::wiring::TopicPlace;
-use pilothouse_messages::call::CallResult;
-use pilothouse_messages::error::{AskError, TopicError};
-use pilothouse_messages::id::{MessageId, TopicId, TurnId};
+use pilothouse_messages::call::{CallResult, KeptResult};
+use pilothouse_messages::error::{AskError, StoreError, TopicError};
+use pilothouse_messages::id::{CallId, MessageId, TopicId, TurnId};
 use pilothouse_messages::tool::{SurfaceView, ToolLists};
 use pilothouse_messages::topic::{
     ConfigPatch, Receipt, TopicAnswer, TopicCommand, TopicRejection, TopicView,
@@ -164,6 +164,16 @@ impl Topic {
         let asked = asked(wiring, &asker, tool, &arguments.to_string());
         let caller = (view.config.tenant.clone(), Some(self.id().clone()));
         Ok(outside::call(wiring, asked, caller, view.config.mode).await)
+    }
+
+    /// The whole result of a call whose result was cut for the model. Kept within `Limits::kept_results_topic` and
+    /// `Limits::kept_results`, the oldest go first; over restarts, too. Results of calls outside a turn, and of those
+    /// within a script, are not kept.
+    ///
+    /// # Errors
+    /// The store's own.
+    pub async fn result(&self, call: CallId) -> Result<KeptResult, StoreError> {
+        self.inner.wiring.asides.read(self.id(), call).await
     }
 
     /// What the topic shows its model: as pinned by its last turn, or as a first turn would pin it now.

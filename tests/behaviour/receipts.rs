@@ -1,4 +1,5 @@
-//! Calls that a restart finds half way: a task of the server, or a question that nobody has answered yet.
+//! What the next process knows of servers and their calls: a task, a question that nobody has answered yet, and which
+//! protocol was spoken.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,12 +10,13 @@ use pilothouse::error::StoreError;
 use pilothouse::mcp::{Ask, AskKind, Asks, Question, Reply};
 use pilothouse::model::scripted::Step;
 use pilothouse::prelude::*;
+use pilothouse::server::ServerState;
 use pilothouse::topic::{PermissionMode, TopicStatus};
 use pilothouse_harness::peer::Peer;
 use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 
-use crate::stage::{Setup, Stage, call, holds, memory, peer, plays, said, settle};
+use crate::stage::{Setup, Stage, call, holds, memory, peer, plays, said, server, settle};
 
 /// A person who answers after this long.
 #[derive(Clone)]
@@ -163,4 +165,23 @@ async fn a_call_whose_answers_went_out_before_a_crash_is_unknown_and_not_sent_ag
     let words = "unknown: the process was restarted after this call was sent: nobody knows whether it ran";
     assert_eq!(next.results().iter().map(said).collect::<Vec<_>>(), [words]);
     assert_eq!((next.status(), peer.executions("ask"), person.asked()), (TopicStatus::Error, 1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_was_modern_is_not_talked_down_by_the_next_process_until_it_is_defined_anew() {
+    let (store, person) = (memory(), Person::taking(0));
+    let before = setup(&slow("modern"), &person, []).store(store.clone()).start().await;
+    assert_eq!(server(&before, "a").view().protocol.as_deref(), Some("2026-07-28"));
+
+    let legacy = slow("legacy");
+    let after = setup(&legacy, &person, []).store(store.crash()).cold().start().await;
+    let a = server(&after, "a");
+    holds("it is refused", || a.view().state == ServerState::Backoff).await;
+    let reason = a.view().reason.expect("a reason");
+    assert!(reason.contains("it spoke MCP 2026-07-28 before"), "{reason}");
+    assert_eq!(count(&legacy, "initialize"), 0);
+    after.remove_server(a.id()).await.expect("it is removed");
+    after.add_server(Server::in_memory("a", legacy)).await.expect("it is added");
+    holds("it is spoken to afresh", || server(&after, "a").view().protocol.as_deref() == Some("2025-11-25"))
+        .await;
 }

@@ -166,7 +166,6 @@ impl ServerPlace {
         }
         // A connector of the embedder that panics has nothing to show.
         view.stderr = caught_now(|| self.connector.stderr()).unwrap_or_default();
-        view.late_answers = caught_now(|| self.connector.late_answers()).unwrap_or_default();
         view.junk_lines = caught_now(|| self.connector.junk_lines()).unwrap_or_default();
         view.late_answers = caught_now(|| self.connector.late_answers()).unwrap_or_default();
         // Not through `read`: looking at a server is no wish for its tools.

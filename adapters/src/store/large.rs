@@ -28,6 +28,46 @@ pub struct Generation {
     parts: u32,
 }
 
+impl Generation {
+    /// Where nothing lies, so that what is staged over it has the number behind `number`.
+    pub fn none_after(number: u64) -> Self {
+        Self { number, parts: 0 }
+    }
+
+    /// It grows with each value that is staged over this one.
+    pub fn number(self) -> u64 {
+        self.number
+    }
+}
+
+/// A value that is there, by what its switch says; its parts were not read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ValueSize {
+    /// Its key.
+    pub key: Vec<u8>,
+    /// How large it is.
+    pub bytes: u64,
+    /// Where it lies.
+    pub generation: Generation,
+}
+
+/// Lists all values of a keyspace without reading them, in key order. One whose switch cannot be read is passed over.
+///
+/// # Errors
+/// The store's own.
+pub async fn sizes(store: &dyn Store, keyspace: Keyspace) -> Result<Vec<ValueSize>, StoreError> {
+    let mut found = Vec::new();
+    each_pair(store, keyspace, &[SWITCH], |(key, value)| {
+        if let (Some(key), Some(switch)) = (key.strip_prefix(&[SWITCH]), Switch::parse(&value)) {
+            let (bytes, generation) = (switch.length, switch.generation);
+            found.push(ValueSize { key: key.to_vec(), bytes, generation });
+        }
+        Ok(())
+    })
+    .await?;
+    Ok(found)
+}
+
 /// A value to append: all batches, in order, to one lane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Staged {

@@ -30,6 +30,11 @@ pub const PROCESS: Format = Format { keyspace: "process", version: 1, chain: Cha
 /// Wire names of tools.
 pub const NAMES: Format = Format { keyspace: "names", version: 1, chain: Chain::None };
 
+/// Whole results.
+pub const ASIDE: Format = Format { keyspace: "aside", version: 1, chain: Chain::None };
+/// What servers spoke last.
+pub const SPOKEN: Format = Format { keyspace: "spoken", version: 1, chain: Chain::None };
+
 /// The largest part of a record that is written under one key: a whole value. Readers take parts of any size.
 pub const PART_BYTES: usize = VALUE_BYTES_MAX;
 

@@ -92,6 +92,7 @@ impl ServersShell {
         place.want(Power::Off);
         // Those who wait for a place among its calls are told now.
         place.permits.close();
+        self.wiring.servers.protocols.forget(&place);
         self.publish(&id, None);
         self.tell_catalog(CatalogCommand::Remove { server: id.clone() });
         self.removing.entry(id.clone()).or_default().push(reply);

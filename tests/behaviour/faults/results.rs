@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use pilothouse::call::{CallOutcome, CallResult, Content};
+use pilothouse::call::{CallOutcome, CallResult, Content, KeptResult};
+use pilothouse::id::{CallId, StepId, TurnId};
 use pilothouse::model::HistoryItem;
 use pilothouse::model::scripted::{ScriptedModel, Step};
 use pilothouse::prelude::*;
@@ -91,4 +92,53 @@ async fn structured_content_is_judged_alike_whether_the_listing_is_stored_or_liv
     let second = server(&stored, "a").call("look", &json!({})).await;
     assert!(first.text().contains("/data: 5 is not of type \"string\""), "{first:?}");
     assert_eq!(first, second);
+}
+
+/// What is kept of the calls of a turn that makes five, of 4 000 bytes each.
+async fn kept(stage: &crate::stage::Stage) -> Vec<String> {
+    let mut found = Vec::new();
+    for step in 1..=5 {
+        let call = CallId { turn: TurnId(1), step: StepId(step), index: 0 };
+        let kept = stage.topic.result(call).await.expect("the store answers");
+        found.push(match kept {
+            KeptResult::Whole(result) => format!("{:?} {}", result.outcome, result.text().len()),
+            KeptResult::Gone => "gone".to_owned(),
+            KeptResult::NotKept => "not kept".to_owned(),
+        });
+    }
+    found
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_that_was_cut_is_kept_whole_within_bounds_and_over_restarts() {
+    let store = memory();
+    let offering = peer(json!({"tools": [
+        {"name": "look", "reply": "x".repeat(4_000)},
+        {"name": "small", "reply": "seen"},
+    ]}));
+    let look = || call("a", "look", json!({}));
+    let steps = [look(), look(), call("a", "small", json!({})), look(), look(), Step::text("Done.")];
+    let bounded = |setup: crate::stage::Setup| {
+        let server = Server::in_memory("a", offering.clone())
+            .effect("look", Effect::Reads)
+            .effect("small", Effect::Reads);
+        setup.server(server).limits(|limits| {
+            // Records say a little more than their results.
+            (limits.result_bytes, limits.kept_results_topic) = (1_000, 12_600);
+        })
+    };
+    let mut stage = bounded(plays(steps)).store(store.clone()).raise().await;
+    stage.say("Go.").await;
+    assert_eq!(stage.until_end().await, StopReason::Completed);
+    assert!(stage.results()[0].text().ends_with("[cut: the result has 4000 bytes, 952 are shown]"));
+    let expected = ["gone", "Succeeded 4000", "not kept", "Succeeded 4000", "Succeeded 4000"];
+    assert_eq!(kept(&stage).await, expected);
+
+    // The next process goes on counting what it finds.
+    let steps = [look(), Step::text("Done.")];
+    let mut next = bounded(plays(steps)).store(store.crash()).raise().await;
+    assert_eq!(kept(&next).await, expected);
+    next.say("Again.").await;
+    assert_eq!(next.until_end().await, StopReason::Completed);
+    assert_eq!(kept(&next).await, ["gone", "gone", "not kept", "Succeeded 4000", "Succeeded 4000"]);
 }
