@@ -164,6 +164,12 @@ pub trait TokenStore: Send + Sync + 'static {
     /// # Errors
     /// Why it cannot be kept; it is used all the same until the process ends.
     fn save(&self, key: &TokenKey, value: Secret) -> BoxFuture<'_, Result<(), String>>;
+
+    /// Forgets what is kept under this key: its issuer takes it no more.
+    ///
+    /// # Errors
+    /// Why it cannot be forgotten; it is not used again before the process ends.
+    fn remove(&self, key: &TokenKey) -> BoxFuture<'_, Result<(), String>>;
 }
 
 /// Keeps tokens until the process ends.
@@ -178,6 +184,11 @@ impl TokenStore for MemoryTokens {
 
     fn save(&self, key: &TokenKey, value: Secret) -> BoxFuture<'_, Result<(), String>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), value);
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn remove(&self, key: &TokenKey) -> BoxFuture<'_, Result<(), String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
         Box::pin(std::future::ready(Ok(())))
     }
 }

@@ -191,6 +191,11 @@ pub trait Connector: Send + Sync + 'static {
         0
     }
 
+    /// What the server waits for a person to do, in plain words: such as to consent to its login.
+    fn awaits(&self) -> Option<String> {
+        None
+    }
+
     /// Tells where to note each process before anything is asked of it; called before the first `connect`. One that
     /// starts no process has nothing to note.
     fn note_processes(&self, _notes: Arc<dyn ProcessNotes>) {}

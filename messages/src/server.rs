@@ -189,6 +189,8 @@ pub struct ServerView {
     pub stderr: Vec<String>,
     /// Lines on its output that were no messages and were skipped.
     pub junk_lines: u64,
+    /// What it waits for a person to do, such as to consent to its login.
+    pub awaits: Option<String>,
 }
 
 impl ServerView {
@@ -211,6 +213,7 @@ impl ServerView {
             late_answers: 0,
             stderr: Vec::new(),
             junk_lines: 0,
+            awaits: None,
         }
     }
 }

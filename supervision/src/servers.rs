@@ -333,7 +333,7 @@ impl ServersShell {
         let Some(server) = self.servers.get_mut(id) else { return };
         server.child = Child::Clearing(generation);
         let (old, last, myself, place) =
-            (server.old.clone(), server.last.take(), myself.clone(), server.place.clone());
+            (server.old.clone(), server.last.clone(), myself.clone(), server.place.clone());
         let (processes, protocols) =
             (self.wiring.servers.processes.clone(), self.wiring.servers.protocols.clone());
         let server = id.clone();
@@ -342,9 +342,7 @@ impl ServersShell {
                 tracing::warn!(%server, tasks, "tasks of the last connection did not end in time");
             }
             if let Some(last) = last {
-                // It has been closed or killed: this only waits until its process is gone, within a bound.
-                let gone = caught(async { last.connection.close(OLD_TASKS).await });
-                let _gone_or_given_up = timeout(OLD_TASKS, gone).await;
+                until_gone(&last).await;
             }
             tokio::join!(processes.until_cleared(&server), protocols.recall(&place));
             tell(&myself, ServersMsg::Cleared { server, generation });
@@ -400,6 +398,12 @@ impl ServersShell {
             }
         });
     }
+}
+
+/// Waits until the process of a connection that has been closed or killed is gone, within a bound; at once if it is.
+async fn until_gone(last: &Ready) {
+    let gone = caught(async { last.connection.close(OLD_TASKS).await });
+    let _gone_or_given_up = timeout(OLD_TASKS, gone).await;
 }
 
 fn log(view: &ServerView) {

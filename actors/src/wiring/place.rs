@@ -168,6 +168,7 @@ impl ServerPlace {
         view.stderr = caught_now(|| self.connector.stderr()).unwrap_or_default();
         view.junk_lines = caught_now(|| self.connector.junk_lines()).unwrap_or_default();
         view.late_answers = caught_now(|| self.connector.late_answers()).unwrap_or_default();
+        view.awaits = caught_now(|| self.connector.awaits()).unwrap_or_default();
         // Not through `read`: looking at a server is no wish for its tools.
         if let Some(listing) =
             catalog.places.load().get(&self.definition.id).and_then(|p| p.view.listing.clone())

@@ -150,6 +150,11 @@ impl Connector for HttpConnector {
     fn late_answers(&self) -> u64 {
         self.0.late.load(Ordering::Relaxed)
     }
+
+    #[cfg(feature = "mcp-oauth")]
+    fn awaits(&self) -> Option<String> {
+        self.0.awaits()
+    }
 }
 
 /// What both kinds of HTTP servers are reached with.
@@ -202,6 +207,11 @@ impl Client {
         let (server, tenant) = (self.definition.id.clone(), self.definition.tenant.clone());
         self.login = Some(login::Login::kept(settings, &self.place, server, tenant));
         self
+    }
+
+    #[cfg(feature = "mcp-oauth")]
+    pub(in crate::mcp) fn awaits(&self) -> Option<String> {
+        self.login.as_ref()?.awaits()
     }
 
     pub(in crate::mcp) async fn connect(

@@ -32,6 +32,13 @@ impl SseConnector {
             }
         }
     }
+
+    /// Logs in where the server wants that, as [`HttpConnector`](super::HttpConnector::logging_in) does.
+    #[cfg(feature = "mcp-oauth")]
+    #[must_use]
+    pub fn logging_in(self, settings: crate::oauth::OAuth) -> Self {
+        Self(self.0.logging_in(settings))
+    }
 }
 
 impl Connector for SseConnector {
@@ -49,6 +56,11 @@ impl Connector for SseConnector {
 
     fn late_answers(&self) -> u64 {
         self.0.late.load(Ordering::Relaxed)
+    }
+
+    #[cfg(feature = "mcp-oauth")]
+    fn awaits(&self) -> Option<String> {
+        self.0.awaits()
     }
 }
 

@@ -19,6 +19,12 @@ struct Issuer {
     refreshes_refused: AtomicBool,
     consents: AtomicUsize,
     refuses: AtomicBool,
+    /// How many clients have registered, and below which number none is known any more.
+    clients: AtomicUsize,
+    clients_from: AtomicUsize,
+    registers_nobody: AtomicBool,
+    /// How long a token lives, in seconds; an hour if 0.
+    lives: AtomicUsize,
     /// Under which name it is to be reached.
     host: &'static str,
 }
@@ -33,8 +39,10 @@ impl Issuer {
         let (home, issuer) = (format!("http://127.0.0.1:{port}"), format!("http://{}:{port}", self.host));
         let reply = |body: Value| Some(json_body(&body.to_string()));
         match seen.path.split('?').next().unwrap_or_default() {
-            "/.well-known/oauth-protected-resource/mcp" => {
-                reply(json!({"resource": format!("{home}/mcp"), "authorization_servers": [issuer]}))
+            path @ ("/.well-known/oauth-protected-resource/mcp"
+            | "/.well-known/oauth-protected-resource/sse") => {
+                let resource = format!("{home}/{}", &path[path.len() - 3..]);
+                reply(json!({"resource": resource, "authorization_servers": [issuer]}))
             }
             "/.well-known/oauth-authorization-server" => reply(json!({
                 "issuer": issuer,
@@ -44,7 +52,20 @@ impl Issuer {
                 "code_challenge_methods_supported": ["S256"],
                 "response_types_supported": ["code"],
             })),
-            "/register" => reply(json!({"client_id": "c", "redirect_uris": ["http://localhost/back"]})),
+            "/register" if self.registers_nobody.load(Ordering::Relaxed) => {
+                Some(response("503 Busy", "", ""))
+            }
+            "/register" => {
+                let id = format!("client-{}", self.clients.fetch_add(1, Ordering::Relaxed));
+                reply(json!({"client_id": id, "redirect_uris": ["http://localhost/back"]}))
+            }
+            "/token" if self.clients.load(Ordering::Relaxed) <= self.clients_from.load(Ordering::Relaxed) => {
+                Some(response(
+                    "401 Unauthorized",
+                    "content-type: application/json\r\n",
+                    r#"{"error":"invalid_client"}"#,
+                ))
+            }
             "/token" if self.down.load(Ordering::Relaxed) => Some(response("503 Busy", "", "")),
             "/token" if self.refreshes_refused.load(Ordering::Relaxed) => Some(response(
                 "400 Bad Request",
@@ -53,12 +74,14 @@ impl Issuer {
             )),
             "/token" => {
                 let number = self.issued.fetch_add(1, Ordering::Relaxed);
+                let lives = self.lives.load(Ordering::Relaxed);
+                let lives = if lives == 0 { 3_600 } else { lives };
                 reply(json!({
                     "access_token": format!("token-number-{number}"), "refresh_token": "refreshes",
-                    "token_type": "Bearer", "expires_in": 3_600,
+                    "token_type": "Bearer", "expires_in": lives,
                 }))
             }
-            "/mcp" => {
+            "/mcp" | "/sse" | "/message" => {
                 let token = seen.headers.get("authorization").and_then(|value| value.rsplit('-').next());
                 let number = token.and_then(|number| number.parse::<usize>().ok());
                 let taken = number.is_some_and(|number| number >= self.valid_from.load(Ordering::Relaxed));
@@ -72,9 +95,13 @@ impl Issuer {
     }
 
     async fn site(self: &Arc<Self>) -> Site {
+        self.site_of(Kind::Json, Sessions::Yes).await
+    }
+
+    async fn site_of(self: &Arc<Self>, kind: Kind, sessions: Sessions) -> Site {
         let issuer = self.clone();
         let fault: Fault = Arc::new(move |seen| issuer.answer(seen));
-        Site::start("plain", Kind::Json, Sessions::Yes, fault).await
+        Site::start("plain", kind, sessions, fault).await
     }
 
     fn revoke(&self) {
@@ -100,7 +127,14 @@ impl Authorise for Person {
 }
 
 #[derive(Clone, Default)]
-struct Shared(Arc<MemoryTokens>);
+struct Shared(Arc<MemoryTokens>, Arc<AtomicUsize>);
+
+impl Shared {
+    /// How many tokens were forgotten.
+    fn removed(&self) -> usize {
+        self.1.load(Ordering::Relaxed)
+    }
+}
 
 impl TokenStore for Shared {
     fn load(&self, key: &TokenKey) -> BoxFuture<'_, Result<Option<Secret>, String>> {
@@ -109,6 +143,11 @@ impl TokenStore for Shared {
 
     fn save(&self, key: &TokenKey, value: Secret) -> BoxFuture<'_, Result<(), String>> {
         self.0.save(key, value)
+    }
+
+    fn remove(&self, key: &TokenKey) -> BoxFuture<'_, Result<(), String>> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.remove(key)
     }
 }
 
@@ -190,6 +229,84 @@ async fn a_person_who_says_no_is_not_asked_again_by_every_call() {
         assert_eq!(error, RequestError::Unauthorised { reason, challenge: None });
     }
     assert_eq!(issuer.counts(), (2, 1));
+    assert_eq!(tokens.removed(), 1, "what its issuer takes no more is not kept");
+}
+
+#[tokio::test]
+async fn a_client_that_its_issuer_knows_no_more_is_registered_anew_and_nobody_tries_for_ever() {
+    let (issuer, tokens) = (Issuer::on("127.0.0.1"), Shared::default());
+    let site = issuer.site().await;
+    let asking = || login(&tokens).authorise(Person(issuer.clone()));
+    let (link, _connector) = connect(&site, asking(), AllowAll).await.unwrap();
+    issuer.revoke();
+    issuer.clients_from.store(1, Ordering::Relaxed);
+    assert_eq!(echoes(&*link).await, said(CallOutcome::Succeeded, "on"));
+    assert_eq!((issuer.counts(), issuer.clients.load(Ordering::Relaxed), tokens.removed()), ((2, 2), 2, 1));
+
+    issuer.revoke();
+    issuer.clients_from.store(100, Ordering::Relaxed);
+    let error = echoes(&*link).await.expect_err("no client is known");
+    assert!(matches!(error, RequestError::Unauthorised { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn an_outage_while_a_client_registers_is_not_the_end_of_its_login() {
+    let issuer = Issuer::on("127.0.0.1");
+    let site = issuer.site().await;
+    let asking = || login(&Shared::default()).authorise(Person(issuer.clone()));
+    issuer.registers_nobody.store(true, Ordering::Relaxed);
+    let error = connect(&site, asking(), AllowAll).await.err().expect("nobody is registered");
+    assert!(!error.is_permanent(), "{error:?}");
+    issuer.registers_nobody.store(false, Ordering::Relaxed);
+    assert!(connect(&site, asking(), AllowAll).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_token_that_cannot_be_renewed_early_is_used_as_long_as_it_lives() {
+    let (issuer, tokens) = (Issuer::on("127.0.0.1"), Shared::default());
+    let site = issuer.site().await;
+    issuer.lives.store(8, Ordering::Relaxed);
+    let asking = login(&tokens).authorise(Person(issuer.clone()));
+    let (link, _connector) = connect(&site, asking, AllowAll).await.unwrap();
+    issuer.down.store(true, Ordering::Relaxed);
+    // Half its life: from here on it is renewed before it is used.
+    tokio::time::sleep(Duration::from_millis(4_100)).await;
+    assert_eq!(echoes(&*link).await, said(CallOutcome::Succeeded, "on"));
+    assert!(site.seen().iter().filter(|seen| seen.path == "/token").count() > 1, "a renewal was tried");
+    assert_eq!(issuer.counts(), (1, 1));
+}
+
+#[tokio::test]
+async fn a_server_behind_sse_is_logged_in_to_as_well_and_says_that_it_waits_for_a_person() {
+    struct Slow(Arc<Issuer>, Arc<tokio::sync::Notify>);
+    impl Authorise for Slow {
+        fn authorise(&self, consent: Consent) -> BoxFuture<'_, Result<Redirected, String>> {
+            Box::pin(async {
+                self.1.notified().await;
+                Person(self.0.clone()).authorise(consent).await
+            })
+        }
+    }
+    let (issuer, comes) = (Issuer::on("127.0.0.1"), Arc::new(tokio::sync::Notify::new()));
+    let site = issuer.site_of(Kind::Legacy, Sessions::No).await;
+    let transport =
+        Transport::Sse { endpoint: Endpoint::parse(&site.url()).unwrap(), headers: BTreeMap::new() };
+    let definition = ServerDefinition::new(ServerId::new("scripted").unwrap(), transport);
+    let asking = login(&Shared::default()).authorise(Slow(issuer.clone(), comes.clone()));
+    let connector = Arc::new(SseConnector::new(&definition, Arc::new(AllowAll)).unwrap().logging_in(asking));
+    assert_eq!(connector.awaits(), None);
+    let (notices, _noticed) = mpsc::channel(1);
+    let connecting = tokio::spawn({
+        let connector = connector.clone();
+        async move { connector.connect(terms(notices)).await }
+    });
+    becomes("a person is asked", || connector.awaits().is_some()).await;
+    assert_eq!(connector.awaits().as_deref(), Some("a person's consent to its login"));
+    comes.notify_one();
+    let link =
+        timeout(Duration::from_secs(20), connecting).await.expect("in time").unwrap().expect("connected");
+    assert_eq!(echoes(&*link).await, said(CallOutcome::Succeeded, "on"));
+    assert_eq!((connector.awaits(), issuer.counts()), (None, (1, 1)));
 }
 
 #[tokio::test]

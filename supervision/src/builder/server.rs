@@ -201,11 +201,12 @@ impl Server {
         self.header("authorization", format!("Bearer {}", token.as_ref()))
     }
 
-    /// Logs in to it where it wants that (Streamable HTTP): OAuth 2.1, as MCP's "Authorization" says.
+    /// Logs in to it where it wants that (HTTP): OAuth 2.1, as MCP's "Authorization" says.
     #[cfg(feature = "mcp-oauth")]
     pub fn oauth(mut self, oauth: pilothouse_adapters::oauth::OAuth) -> Self {
-        let over_http =
-            |definition: &ServerDefinition| matches!(definition.transport, Transport::Http { .. });
+        let over_http = |definition: &ServerDefinition| {
+            matches!(definition.transport, Transport::Http { .. } | Transport::Sse { .. })
+        };
         if self.definition.as_ref().is_ok_and(over_http) {
             self.oauth = Some(oauth);
         } else {
@@ -311,7 +312,7 @@ impl Server {
             }
             #[cfg(feature = "mcp-oauth")]
             Some(Wrong::OAuth) => {
-                let reason = "only a server behind Streamable HTTP is logged in to".to_owned();
+                let reason = "only a server behind a URL is logged in to".to_owned();
                 return Err(StartError::Url { server, reason });
             }
         }
@@ -370,12 +371,17 @@ fn logging_in(
     policy: &Arc<dyn ServerPolicy>,
     oauth: Option<pilothouse_adapters::oauth::OAuth>,
 ) -> Result<Arc<dyn Connector>, StartError> {
-    let connector = pilothouse_adapters::mcp::HttpConnector::new(definition, policy.clone());
-    let connector = connector.map_err(|bad| start_error(definition.id.clone(), bad))?;
-    Ok(match oauth {
-        Some(oauth) => Arc::new(connector.logging_in(oauth)),
-        None => Arc::new(connector),
-    })
+    use pilothouse_adapters::mcp::{HttpConnector, SseConnector};
+    let Some(oauth) = oauth else { return over_http(definition, policy) };
+    let connector = match &definition.transport {
+        Transport::Sse { .. } => SseConnector::new(definition, policy.clone())
+            .map(|connector| Arc::new(connector.logging_in(oauth)) as Arc<dyn Connector>),
+        Transport::Http { .. } | Transport::Stdio { .. } | Transport::InMemory { .. } => {
+            HttpConnector::new(definition, policy.clone())
+                .map(|connector| Arc::new(connector.logging_in(oauth)) as Arc<dyn Connector>)
+        }
+    };
+    connector.map_err(|bad| start_error(definition.id.clone(), bad))
 }
 
 #[cfg(feature = "mcp-http")]

@@ -14,8 +14,8 @@ use pilothouse_messages::listing::CatalogCommand;
 use pilothouse_messages::server::ServerDefinition;
 use ractor::ActorRef;
 
-use super::ServersShell;
 use super::server::{Child, Server, power};
+use super::{ServersShell, until_gone};
 
 type Changed<T> = Reply<Result<T, ConnectionRejection>>;
 
@@ -104,10 +104,17 @@ impl ServersShell {
     pub(super) fn forget_if_removed(&mut self, id: &ServerId) {
         let is_gone = self.servers.get(id).is_none_or(|server| matches!(server.child, Child::None));
         let Some(waiting) = is_gone.then(|| self.removing.remove(id)).flatten() else { return };
-        if let Some(server) = self.servers.remove(id) {
+        let last = self.servers.remove(id).and_then(|server| {
             server.place.slot.close();
-        }
-        waiting.into_iter().for_each(|reply| reply.send(Ok(Ok(()))));
+            server.last
+        });
+        self.tasks.spawn(async move {
+            // One that was removed while it waited for its predecessor's end answers after that.
+            if let Some(last) = last {
+                until_gone(&last).await;
+            }
+            waiting.into_iter().for_each(|reply| reply.send(Ok(Ok(()))));
+        });
     }
 
     /// Where the server's connector notes the processes that it starts.

@@ -9,8 +9,9 @@
 //! One renewal at a time; whoever waited for it takes its outcome. It goes on when the connection that needed it has
 //! given up, since a person takes longer than a handshake may. What fails on the network changes no token.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex as Cell, PoisonError};
+use std::time::Duration;
 
 use pilothouse_messages::id::{ServerId, TenantId};
 use pilothouse_messages::secret::Secret;
@@ -29,8 +30,12 @@ use crate::oauth::{OAuth, TokenKey};
 mod errand;
 mod renew;
 
+use errand::LastHeard;
+
 /// How often one request is tried again with another token: a stored one, a refreshed one, a new one.
 const ROUNDS_MAX: u32 = 3;
+/// How long a token that could not be renewed early is used before that is tried again.
+const RENEW_AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// What may come in a challenge (4 KiB).
 const CHALLENGE_BYTES_MAX: usize = 4 << 10;
 
@@ -44,6 +49,8 @@ pub(in crate::mcp) struct Login {
     /// What goes into requests, also while somebody is asked for more.
     latest: Cell<Option<Bearer>>,
     renewals: AtomicU64,
+    /// How many people are being asked.
+    asking: AtomicUsize,
     over: CancellationToken,
 }
 
@@ -54,6 +61,11 @@ pub(in crate::mcp) struct Kept(
 );
 
 impl Kept {
+    /// What it waits for a person to do.
+    pub(in crate::mcp) fn awaits(&self) -> Option<String> {
+        self.0.awaits()
+    }
+
     /// For one connection.
     pub(in crate::mcp) fn login(&self) -> Arc<Login> {
         self.0.clone()
@@ -66,11 +78,15 @@ struct Bearer {
     token: Secret,
     /// When it is renewed before it is asked for.
     until: Option<Instant>,
+    /// When it ends.
+    ends: Option<Instant>,
 }
 
 #[derive(Default)]
 struct Held {
     grant: Option<Grant>,
+    /// Whether its issuer has refused to renew it.
+    spent: bool,
     /// How the last renewal ended.
     last: Option<Result<Gained, Fault>>,
     /// When a person, or whoever asks one, last said no.
@@ -85,6 +101,7 @@ struct Grant {
     key: TokenKey,
     client_secret: Option<String>,
     documents: Documents,
+    last: LastHeard,
 }
 
 /// Whether an authorization server takes the URL of a metadata document for a client's id.
@@ -155,6 +172,7 @@ impl Login {
             held: Mutex::default(),
             latest: Cell::default(),
             renewals: AtomicU64::new(0),
+            asking: AtomicUsize::new(0),
             over: over.clone(),
         };
         Kept(Arc::new(login), over.drop_guard())
@@ -188,14 +206,30 @@ impl Login {
 
     /// The token of now, if there is one. One that is about to expire is renewed first.
     async fn token(self: &Arc<Self>) -> Result<Option<Secret>, Fault> {
-        let Some(Bearer { token, until }) = self.latest() else {
+        let Some(Bearer { token, until, ends }) = self.latest() else {
             return Ok(None);
         };
         if until.is_none_or(|until| Instant::now() < until) {
             return Ok(Some(token));
         }
-        self.renewed(Challenge { header: None, wants: Wants::Token }, Some(token)).await?;
-        Ok(self.latest().map(|bearer| bearer.token))
+        match self.renewed(Challenge { header: None, wants: Wants::Token }, Some(token.clone())).await {
+            Ok(_) => Ok(self.latest().map(|bearer| bearer.token)),
+            // It was early, and the token still does.
+            Err(Fault::Withheld(_)) if ends.is_none_or(|ends| Instant::now() < ends) => {
+                let until = Some(Instant::now() + RENEW_AGAIN_AFTER);
+                let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(bearer) = latest.as_mut().filter(|bearer| bearer.token == token) {
+                    bearer.until = until;
+                }
+                Ok(Some(token))
+            }
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// What it waits for a person to do.
+    pub(in crate::mcp) fn awaits(&self) -> Option<String> {
+        (self.asking.load(Ordering::Relaxed) > 0).then(|| "a person's consent to its login".to_owned())
     }
 
     fn latest(&self) -> Option<Bearer> {

@@ -3,7 +3,7 @@
 //! Redirects are followed here and not in the client, since each hop is asked of the policy and what is secret goes to
 //! the server's own origin only.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -37,8 +37,27 @@ pub(in crate::mcp) struct Reach {
     headers: HeaderMap,
     gate: Gate,
     proxies: Proxies,
-    /// Hosts whose connections no resolver sees: addresses, and whatever a proxy resolves.
-    allowed: Mutex<BTreeSet<String>>,
+    allowed: Allowed,
+}
+
+/// Hosts of which the policy was asked before the resolver, with the addresses that it was asked about: what a proxy
+/// resolves has none. The resolver gives these and no others, so that a name cannot mean something else by then.
+#[derive(Clone, Default)]
+struct Allowed(Arc<Mutex<BTreeMap<String, Vec<IpAddr>>>>);
+
+impl Allowed {
+    fn get(&self, host: &str) -> Option<Vec<IpAddr>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(host).cloned()
+    }
+
+    fn insert(&self, host: String, addresses: Vec<IpAddr>) {
+        let mut allowed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if allowed.len() >= ALLOWED_MAX {
+            // Whichever goes is asked again.
+            allowed.pop_first();
+        }
+        allowed.insert(host, addresses);
+    }
 }
 
 /// One request.
@@ -74,7 +93,8 @@ impl Reach {
     /// the machine blocks, so it is done aside.
     pub(in crate::mcp) async fn open(place: Place) -> Result<Self, Fault> {
         let Place { home, headers, gate, proxies } = place;
-        let names = Arc::new(Names { gate: gate.clone(), proxies });
+        let allowed = Allowed::default();
+        let names = Arc::new(Names { gate: gate.clone(), proxies, allowed: allowed.clone() });
         let built = tokio::task::spawn_blocking(move || client(names, proxies)).await;
         let client = match built {
             Ok(Ok(client)) => client,
@@ -84,7 +104,7 @@ impl Reach {
                 return Err(Fault::Malformed(reason.to_owned()));
             }
         };
-        Ok(Self { client, home, headers, gate, proxies, allowed: Mutex::default() })
+        Ok(Self { client, home, headers, gate, proxies, allowed })
     }
 
     /// The server's URL.
@@ -135,7 +155,7 @@ impl Reach {
             (None, Proxies::None) => return Ok(()),
             (None, Proxies::FromEnvironment) => Vec::new(),
         };
-        if self.lock().contains(host) {
+        if self.allowed.get(host).is_some() {
             return Ok(());
         }
         let addresses = match literal {
@@ -143,17 +163,10 @@ impl Reach {
             // Where only the proxy can resolve names, the policy hears of no address.
             None => lookup(host).await.unwrap_or_default(),
         };
-        let approach = Approach::Connect { host: host.to_owned(), addresses };
+        let approach = Approach::Connect { host: host.to_owned(), addresses: addresses.clone() };
         self.gate.ask(approach).await.map_err(Fault::Refused)?;
-        let mut allowed = self.lock();
-        if allowed.len() < ALLOWED_MAX {
-            allowed.insert(host.to_owned());
-        }
+        self.allowed.insert(host.to_owned(), addresses);
         Ok(())
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
-        self.allowed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -223,22 +236,30 @@ async fn lookup(host: &str) -> std::io::Result<Vec<IpAddr>> {
 struct Names {
     gate: Gate,
     proxies: Proxies,
+    allowed: Allowed,
+}
+
+impl Names {
+    async fn addresses(self, host: String) -> Result<Vec<IpAddr>, Box<dyn std::error::Error + Send + Sync>> {
+        match (self.proxies, self.allowed.get(&host)) {
+            (Proxies::FromEnvironment, Some(addresses)) if !addresses.is_empty() => return Ok(addresses),
+            // Every host that is meant was asked about, so this one is the proxy's.
+            (Proxies::FromEnvironment, None) => return Ok(lookup(&host).await?),
+            // Nobody but us could resolve it then, and now somebody can; or nobody was asked yet.
+            (Proxies::FromEnvironment, Some(_)) | (Proxies::None, _) => {}
+        }
+        let addresses = lookup(&host).await?;
+        self.gate.ask(Approach::Connect { host, addresses: addresses.clone() }).await?;
+        Ok(addresses)
+    }
 }
 
 impl Resolve for Names {
     fn resolve(&self, name: Name) -> Resolving {
-        let (gate, proxies) = (self.gate.clone(), self.proxies);
+        let (gate, proxies, allowed) = (self.gate.clone(), self.proxies, self.allowed.clone());
+        let names = Self { gate, proxies, allowed };
         Box::pin(async move {
-            let host = name.as_str().to_owned();
-            let addresses = lookup(&host).await?;
-            match proxies {
-                Proxies::None => {
-                    let approach = Approach::Connect { host, addresses: addresses.clone() };
-                    gate.ask(approach).await?;
-                }
-                // The name is the proxy's, or has been asked about before it came here.
-                Proxies::FromEnvironment => {}
-            }
+            let addresses = names.addresses(name.as_str().to_owned()).await?;
             let addresses: Addrs = Box::new(addresses.into_iter().map(|address| SocketAddr::new(address, 0)));
             Ok(addresses)
         })

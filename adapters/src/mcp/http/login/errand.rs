@@ -1,6 +1,7 @@
 //! Carries the requests of a login: each is asked of the server policy, bounded in time and size, and redirected within
 //! its origin only.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use reqwest::header::HeaderMap;
@@ -19,15 +20,69 @@ const REDIRECTS_MAX: usize = 3;
 /// Metadata and token answers are small (1 MiB).
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 
+/// What the last errand came to; its own library says less.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// Something else than the following.
+    #[default]
+    Answer,
+    /// Nothing: what lies between, or whoever answers there, is out of order for now.
+    Outage,
+    /// An OAuth error (RFC 6749, section 5.2).
+    Refusal(String),
+}
+
+/// What the last errand of a login came to. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct LastHeard(Arc<Mutex<Heard>>);
+
+impl LastHeard {
+    pub(super) fn get(&self) -> Heard {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether the authorization server does not know the client any more.
+    pub(super) fn refuses_the_client(&self) -> bool {
+        matches!(self.get(), Heard::Refusal(error) if error == "invalid_client" || error == "unauthorized_client")
+    }
+
+    fn set(&self, heard: Heard) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = heard;
+    }
+}
+
+fn heard(answer: &Result<http::Response<Vec<u8>>, Fault>) -> Heard {
+    match answer {
+        Ok(answer) => match answer.status().as_u16() {
+            408 | 429 | 500..=599 => Heard::Outage,
+            400..=499 => {
+                let error: Option<serde_json::Value> = serde_json::from_slice(answer.body()).ok();
+                let error = error.as_ref().and_then(|body| body.get("error")?.as_str());
+                error.map_or(Heard::Answer, |error| Heard::Refusal(error.to_owned()))
+            }
+            _ => Heard::Answer,
+        },
+        Err(Fault::Unreached(_) | Fault::Withheld(_) | Fault::Broken(_)) => Heard::Outage,
+        Err(
+            Fault::Refused(_)
+            | Fault::Unauthorised { .. }
+            | Fault::Status { .. }
+            | Fault::Server { .. }
+            | Fault::Malformed(_),
+        ) => Heard::Answer,
+    }
+}
+
 /// A client of its own for a login: it knows none of the server's headers.
 pub(super) struct Errands {
     reach: Reach,
     budget: Budget,
+    last: LastHeard,
 }
 
 impl Errands {
-    pub(super) fn new(reach: Reach) -> Self {
-        Self { reach, budget: Budget::default() }
+    pub(super) fn new(reach: Reach, last: LastHeard) -> Self {
+        Self { reach, budget: Budget::default(), last }
     }
 
     async fn run(&self, errand: OAuthHttpRequest) -> Result<http::Response<Vec<u8>>, Fault> {
@@ -76,12 +131,11 @@ impl Errands {
 impl OAuthHttpClient for Errands {
     fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
         Box::pin(async move {
-            let done = timeout(ERRAND_WITHIN, self.run(request)).await;
-            match done {
-                Ok(Ok(answer)) => Ok(answer),
-                Ok(Err(fault)) => Err(fault.words().into()),
-                Err(_elapsed) => Err("the authorization server gave no answer in time".into()),
-            }
+            let late =
+                |_elapsed| Err(Fault::Broken("the authorization server gave no answer in time".to_owned()));
+            let done = timeout(ERRAND_WITHIN, self.run(request)).await.unwrap_or_else(late);
+            self.last.set(heard(&done));
+            done.map_err(|fault| fault.words().into())
         })
     }
 }

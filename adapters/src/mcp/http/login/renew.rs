@@ -1,5 +1,6 @@
 //! Gets a token: from the store, by refreshing, or by a person's consent.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pilothouse_messages::secret::Secret;
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::errand::Errands;
+use super::errand::{Errands, Heard, LastHeard};
 use super::{Bearer, Challenge, Documents, Gained, Grant, Held, Login, Wants, denied};
 use crate::mcp::http::answer::whole_words;
 use crate::mcp::http::fault::Fault;
@@ -49,48 +50,70 @@ impl Login {
         challenge: &Challenge,
         used: Option<&Secret>,
     ) -> Result<Gained, Fault> {
+        let mut client = Known::Yes;
         if challenge.wants == Wants::Token {
             let current = self.latest();
             if current.is_some_and(|current| Some(&current.token) != used) {
                 return Ok(Gained::Kept);
             }
-            if let Some(grant) = &held.grant {
-                match grant.manager.refresh_token().await {
+            match &held.grant {
+                Some(grant) if !held.spent => match grant.manager.refresh_token().await {
                     Ok(_) => {
                         self.take(grant, Source::Server).await?;
                         return Ok(Gained::Kept);
                     }
-                    Err(AuthError::AuthorizationRequired | AuthError::TokenRefreshRejected(_)) => {}
-                    // The network's fault, or the authorization server's: the token may do again later.
                     Err(error) => {
-                        return Err(Fault::Withheld(shown("the token could not be renewed", &error)));
+                        client = self.not_renewed(grant, &error).await?;
+                        held.spent = true;
+                    }
+                },
+                Some(_spent) => {}
+                None => {
+                    if let Some(grant) = self.stored(challenge).await? {
+                        self.take(&grant, Source::Store).await?;
+                        held.set(grant);
+                        return Ok(Gained::Kept);
                     }
                 }
-            } else if let Some(grant) = self.stored(challenge).await? {
-                self.take(&grant, Source::Store).await?;
-                held.grant = Some(grant);
-                return Ok(Gained::Kept);
             }
         }
         if held.refused_at.is_some_and(|refused| refused.elapsed() < NO_HOLDS) {
             return held.last.clone().unwrap_or_else(|| Err(denied("the login was refused a moment ago")));
         }
+        if client == Known::NoMore {
+            held.grant = None;
+        }
         let grant = self.consented(held.grant.as_ref(), challenge).await;
         held.refused_at = matches!(grant, Err(Fault::Unauthorised { .. })).then(Instant::now);
         let grant = grant?;
         self.take(&grant, Source::Server).await?;
-        held.grant = Some(grant);
+        held.set(grant);
         Ok(Gained::Consented)
+    }
+
+    /// What a token is worth that could not be renewed: nothing, unless it was the network's fault or the
+    /// authorization server's, so that it may do again later.
+    async fn not_renewed(&self, grant: &Grant, error: &AuthError) -> Result<Known, Fault> {
+        let client = match error {
+            AuthError::AuthorizationRequired | AuthError::TokenRefreshRejected(_) => Known::Yes,
+            // It was registered anew, or thrown out: no second try changes that.
+            _ if grant.last.refuses_the_client() => Known::NoMore,
+            // rmcp's own enum.
+            error => return Err(Fault::Withheld(shown("the token could not be renewed", error))),
+        };
+        self.forget(grant).await;
+        Ok(client)
     }
 
     /// Finds out who issues tokens for the server.
     async fn discovered(&self, challenge: &Challenge) -> Result<Grant, Fault> {
-        let errands = Errands::new(Reach::open(self.place.clone()).await?);
+        let last = LastHeard::default();
+        let errands = Errands::new(Reach::open(self.place.clone()).await?, last.clone());
         let home = self.place.home.as_str();
         let manager = AuthorizationManager::new_with_oauth_http_client(home, std::sync::Arc::new(errands));
-        let mut manager = manager.await.map_err(|error| refused(&error))?;
+        let mut manager = manager.await.map_err(|error| refused(&error, &last))?;
         let found = manager.resolve_metadata_from_challenge(challenge.header.as_deref()).await;
-        let found = found.map_err(|error| refused(&error))?;
+        let found = found.map_err(|error| refused(&error, &last))?;
         if !found.source.is_discovered() {
             return Err(denied("it wants a token, and does not say who issues them: give it one (a bearer)"));
         }
@@ -106,7 +129,7 @@ impl Login {
         let mut resource = self.place.home.clone();
         resource.set_query(None);
         let key = TokenKey { tenant: self.tenant.clone(), resource: resource.to_string(), issuer };
-        Ok(Grant { manager, credentials, key, client_secret: None, documents })
+        Ok(Grant { manager, credentials, key, client_secret: None, documents, last })
     }
 
     /// What an earlier process, or another connection, has kept.
@@ -125,8 +148,9 @@ impl Login {
         }
         let client = Client { id: credentials.client_id.clone(), secret: client_secret.clone() };
         let configured = grant.manager.configure_client(self.config(client));
-        configured.map_err(|error| refused(&error))?;
-        grant.credentials.save(credentials).await.map_err(|error| refused(&error))?;
+        configured.map_err(|error| refused(&error, &grant.last))?;
+        let saved = grant.credentials.save(credentials).await;
+        saved.map_err(|error| refused(&error, &grant.last))?;
         grant.client_secret = client_secret;
         Ok(Some(grant))
     }
@@ -148,7 +172,7 @@ impl Login {
                 challenge: challenge.header.clone(),
             });
         };
-        let Grant { mut manager, credentials, key, documents, .. } = self.discovered(challenge).await?;
+        let Grant { mut manager, credentials, key, documents, last, .. } = self.discovered(challenge).await?;
         let old = match old.filter(|old| old.key == key) {
             Some(old) => loaded(old).await?.map(|credentials| (credentials, old.client_secret.clone())),
             None => None,
@@ -164,7 +188,7 @@ impl Login {
         }
         let client = match old {
             Some((old, secret)) => Some(Client { id: old.client_id, secret }),
-            None => self.client(&mut manager, documents, scopes).await?,
+            None => self.client(&mut manager, &last, documents, scopes).await?,
         };
         let client_secret = client.as_ref().and_then(|client| client.secret.clone());
         request = match (client, &self.settings.metadata_url) {
@@ -176,19 +200,22 @@ impl Login {
             (None, None) => request,
         };
         let session = AuthorizationSession::new(manager, request).await;
-        let session = session.map_err(|(_manager, error)| refused(&error))?;
+        let session = session.map_err(|(_manager, error)| refused(&error, &last))?;
         let consent = Consent {
             server: self.server.clone(),
             url: session.auth_url.clone(),
             redirect_uri: self.settings.redirect_uri.clone(),
         };
-        let redirected = within(CONSENT_WITHIN, async move { authorise.authorise(consent).await }).await;
+        let redirected = {
+            let _asking = Asking::new(&self.asking);
+            within(CONSENT_WITHIN, async move { authorise.authorise(consent).await }).await
+        };
         let redirected =
             redirected.map_err(|reason| denied(format!("nobody consented to the login: {reason}")))?;
         let (code, state) = (redirected.code.expose(), redirected.state.expose());
         let exchanged = session.handle_callback_with_issuer(code, state, redirected.issuer.as_deref()).await;
-        exchanged.map_err(|error| refused(&error))?;
-        Ok(Grant { manager: session.auth_manager, credentials, key, client_secret, documents })
+        exchanged.map_err(|error| refused(&error, &last))?;
+        Ok(Grant { manager: session.auth_manager, credentials, key, client_secret, documents, last })
     }
 
     /// What is granted already and what the challenge names (MCP 2025-11-25, "Step-Up Authorization Flow").
@@ -208,6 +235,7 @@ impl Login {
     async fn client(
         &self,
         manager: &mut AuthorizationManager,
+        last: &LastHeard,
         documents: Documents,
         mut scopes: Vec<String>,
     ) -> Result<Option<Client>, Fault> {
@@ -224,7 +252,7 @@ impl Login {
         let names: Vec<_> = scopes.iter().map(String::as_str).collect();
         let (name, redirect) = (&self.settings.client_name, &self.settings.redirect_uri);
         let registered =
-            manager.register_client(name, redirect, &names).await.map_err(|error| refused(&error))?;
+            manager.register_client(name, redirect, &names).await.map_err(|error| refused(&error, last))?;
         Ok(Some(Client { id: registered.client_id, secret: registered.client_secret }))
     }
 
@@ -239,15 +267,16 @@ impl Login {
             return Err(denied("the authorization server gave no token"));
         };
         let lives = response.get("expires_in").and_then(serde_json::Value::as_u64).map(Duration::from_secs);
-        let until = lives.map(|lives| {
+        let left = lives.map(|lives| {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             let age =
                 now.saturating_sub(Duration::from_secs(credentials.token_received_at.unwrap_or_default()));
-            let left = lives.saturating_sub(age).saturating_sub(BEFORE_ITS_END.min(lives / 2));
-            Instant::now() + left.min(YEAR)
+            (lives.saturating_sub(age).min(YEAR), BEFORE_ITS_END.min(lives / 2))
         });
+        let ends = left.map(|(left, _)| Instant::now() + left);
+        let until = left.map(|(left, early)| Instant::now() + left.saturating_sub(early));
         *self.latest.lock().unwrap_or_else(std::sync::PoisonError::into_inner) =
-            Some(Bearer { token: Secret::new(token), until });
+            Some(Bearer { token: Secret::new(token), until, ends });
         if source == Source::Server {
             let written = Written { credentials, client_secret: grant.client_secret.clone() };
             let value = Secret::new(serde_json::to_string(&written).unwrap_or_default());
@@ -258,6 +287,57 @@ impl Login {
             }
         }
         Ok(())
+    }
+}
+
+impl Login {
+    /// Has a token forgotten that its issuer takes no more, unless another process has kept a newer one by now.
+    async fn forget(&self, grant: &Grant) {
+        let token = |credentials: &StoredCredentials| serde_json::to_value(&credentials.token_response).ok();
+        let ours = loaded(grant).await.ok().flatten().as_ref().and_then(token);
+        let (tokens, key) = (self.settings.tokens.clone(), grant.key.clone());
+        let removed = within(STORE_WITHIN, async move {
+            let kept = tokens.load(&key).await?;
+            let kept = kept.and_then(|kept| serde_json::from_str::<Written>(kept.expose()).ok());
+            match kept {
+                Some(kept) if token(&kept.credentials) != ours => Ok(()),
+                Some(_) | None => tokens.remove(&key).await,
+            }
+        })
+        .await;
+        if let Err(reason) = removed {
+            tracing::warn!(target: "pilothouse", server = %self.server, reason, "a token could not be forgotten");
+        }
+    }
+}
+
+impl Held {
+    fn set(&mut self, grant: Grant) {
+        self.grant = Some(grant);
+        self.spent = false;
+    }
+}
+
+/// Whether an authorization server knows who we are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Known {
+    Yes,
+    NoMore,
+}
+
+/// Counts a person who is being asked.
+struct Asking<'a>(&'a AtomicUsize);
+
+impl<'a> Asking<'a> {
+    fn new(asking: &'a AtomicUsize) -> Self {
+        asking.fetch_add(1, Ordering::Relaxed);
+        Self(asking)
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -272,7 +352,7 @@ enum Source {
 }
 
 async fn loaded(grant: &Grant) -> Result<Option<StoredCredentials>, Fault> {
-    grant.credentials.load().await.map_err(|error| refused(&error))
+    grant.credentials.load().await.map_err(|error| refused(&error, &grant.last))
 }
 
 /// Runs the embedder's code: bounded, and a panic is a refusal.
@@ -292,8 +372,11 @@ fn shown(what: &str, error: &AuthError) -> String {
 }
 
 /// What a failed step of a login means.
-fn refused(error: &AuthError) -> Fault {
+fn refused(error: &AuthError, last: &LastHeard) -> Fault {
     let words = shown("the login failed", error);
+    if last.get() == Heard::Outage {
+        return Fault::Withheld(words);
+    }
     match error {
         AuthError::DiscoveryRequestFailed { .. }
         | AuthError::HttpError(_)
