@@ -121,6 +121,25 @@ pub mod model {
     };
 }
 
+/// Models of providers: OpenAI, Anthropic, and whatever speaks OpenAI's chat completions.
+///
+/// ```no_run
+/// use pilothouse::models::{Account, Models};
+/// use pilothouse::secret::Secret;
+///
+/// # fn accounts(key: Secret) -> Result<pilothouse::Builder, Box<dyn std::error::Error>> {
+/// let models = Models::new()
+///     .account("anthropic", &Account::anthropic(key).context_window(200_000))?
+///     .account("local", &Account::compatible("http://localhost:11434/v1"))?;
+/// // A topic names its model: `TopicConfig::new("local/qwen3")`.
+/// # Ok(pilothouse::Runtime::builder().models(models))
+/// # }
+/// ```
+#[cfg(feature = "models")]
+pub mod models {
+    pub use pilothouse_adapters::model::hosted::{Account, AccountError, HostedModel, Models};
+}
+
 /// Logging in to servers behind HTTP.
 #[cfg(feature = "mcp-oauth")]
 pub mod oauth {
@@ -216,6 +235,8 @@ pub mod docs {
         pub mod faults {}
         #[doc = include_str!("../docs/decisions/frozen-surface.md")]
         pub mod frozen_surface {}
+        #[doc = include_str!("../docs/decisions/models.md")]
+        pub mod models {}
         #[doc = include_str!("../docs/decisions/sled-flush.md")]
         pub mod sled_flush {}
     }

@@ -6,7 +6,7 @@
 //! | [`server::Connector`] | MCP servers | stdio, in-memory pipes (feature `mcp`) |
 //! | [`asks::Asks`] | what servers ask of people | the embedder's |
 //! | `oauth::Authorise`, `oauth::TokenStore` | consent and tokens for HTTP servers (feature `mcp-oauth`) | the embedder's; tokens in memory |
-//! | [`model::Model`] | models | a scripted one |
+//! | [`model::Model`] | models | a scripted one; OpenAI, Anthropic and whatever speaks like OpenAI (feature `models`) |
 //! | [`tool::Tool`] | the embedder's functions | closures, typed closures (feature `schemars`) |
 //! | [`gate::DenyRule`], [`gate::Guard`], [`gate::Classifier`], [`gate::DecidePolicy`] | the embedder's own layers of the gate | closures |
 //! | [`repair::ArgumentRepair`] | arguments that a tool refuses | closures |
@@ -31,6 +31,8 @@ pub mod oauth;
 pub mod policy;
 pub mod process;
 pub mod repair;
+#[cfg(any(feature = "mcp-http", feature = "models"))]
+mod response;
 pub mod server;
 pub mod store;
 mod text;
@@ -38,6 +40,8 @@ mod text;
 pub mod tokens;
 pub mod tool;
 pub mod web;
+#[cfg(any(feature = "mcp", feature = "models"))]
+mod words;
 
 /// A boxed future, as the traits here return it so that they can be trait objects.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -39,8 +39,8 @@ mod sse;
 mod stderr;
 mod stdio;
 mod wire;
-mod words;
 
+pub(crate) use environment::proxy_secrets;
 #[cfg(feature = "mcp-http")]
 pub use http::{BadHttp, HttpConnector};
 pub use pipe::{InMemoryServer, PipeConnector};

@@ -7,6 +7,8 @@ use std::time::Duration;
 use futures_core::Stream;
 use pilothouse_messages::model::{ModelEvent, ModelLimits, ModelRequest};
 
+#[cfg(feature = "models")]
+pub mod hosted;
 pub mod scripted;
 
 /// What a model sends while it runs. Dropping it cancels the run.

@@ -15,9 +15,9 @@ use crate::timeline::Timeline;
 /// How long the job waits for a listing, or for the next event.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-pub(crate) async fn run(runtime: &Runtime) -> Result<(), Error> {
+pub(crate) async fn run(runtime: &Runtime, model: &str) -> Result<(), Error> {
     let line = Timeline::new();
-    let topic = runtime.open_topic("harbour", TopicConfig::new("demo")).await?;
+    let topic = runtime.open_topic("harbour", TopicConfig::new(model)).await?;
     let mut window = topic.attach().ok_or("the topic is not open")?;
     line.history(&window.view);
     for server in runtime.servers() {

@@ -5,8 +5,13 @@
 //! changes something and asks you; a second message that makes the first turn yield and is answered by a chained turn,
 //! with a tool that was cold before; and at the end the supervision tree. Run it with `--data DIR` twice to see the
 //! history, and the tools, before any server has answered.
+//!
+//! With `--model NAME` a real model does the job: `openai/…` and `anthropic/…` with the key in `OPENAI_API_KEY` or
+//! `ANTHROPIC_API_KEY` (add `--features rustls`), `local/…` with whatever speaks OpenAI's chat completions at
+//! `OPENAI_BASE_URL` (by default an Ollama on this machine). What it says and calls is then its own.
 
 mod job;
+mod models;
 mod notes;
 mod timeline;
 
@@ -15,6 +20,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use pilothouse::model::scripted::{ScriptedModel, Step, ToolRef};
+use pilothouse::models::Models;
 use pilothouse::prelude::*;
 use serde_json::json;
 
@@ -27,9 +33,13 @@ async fn main() -> ExitCode {
     let outcome = match words.as_slice() {
         // The example's own binary, executed again, is also the MCP servers.
         ["--serve", which] => notes::serve(which).await,
-        [] => quickstart(None).await,
-        ["--data", directory] => quickstart(Some(PathBuf::from(directory))).await,
-        _ => Err("usage: quickstart [--data DIR]".into()),
+        [] => quickstart(None, DEMO).await,
+        ["--data", directory] => quickstart(Some(PathBuf::from(directory)), DEMO).await,
+        ["--model", name] => quickstart(None, name).await,
+        ["--data", directory, "--model", name] | ["--model", name, "--data", directory] => {
+            quickstart(Some(PathBuf::from(directory)), name).await
+        }
+        _ => Err("usage: quickstart [--data DIR] [--model NAME]".into()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -46,7 +56,11 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn quickstart(keep: Option<PathBuf>) -> Result<(), Error> {
+/// The name of the scripted model.
+const DEMO: &str = "demo";
+
+async fn quickstart(keep: Option<PathBuf>, model: &str) -> Result<(), Error> {
+    let accounts = if model == DEMO { Models::new() } else { models::of(model)? };
     let scratch = tempfile::tempdir()?;
     let data = keep.clone().unwrap_or_else(|| scratch.path().to_owned());
     let me = std::env::current_exe()?;
@@ -57,10 +71,11 @@ async fn quickstart(keep: Option<PathBuf>) -> Result<(), Error> {
         .server(own("almanac"))
         .server(own("silent"))
         .server(Server::stdio("missing", "no-such-mcp-server"))
-        .model("demo", ScriptedModel::new(script()))
+        .model(DEMO, ScriptedModel::new(script()))
+        .models(accounts)
         .start()
         .await?;
-    job::run(&runtime).await?;
+    job::run(&runtime, model).await?;
     match keep {
         Some(directory) => {
             say(&format!("\nData is kept in {}. Run it again to see it.", directory.display()))

@@ -45,7 +45,8 @@ impl Timeline {
                 self.line("card", &format!("{label} wants to run {tool} with {}", card.arguments));
             }
             TopicUpdate::TurnFinished { turn, stop } => {
-                self.line("turn", &format!("{turn} ended: {}", stop.name()));
+                let why = stop.detail().map(|why| format!(" ({why})")).unwrap_or_default();
+                self.line("turn", &format!("{turn} ended: {}{why}", stop.name()));
             }
             TopicUpdate::Receipt { message, receipt } => self.receipt(*message, receipt),
             TopicUpdate::Status(_)

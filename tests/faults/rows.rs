@@ -244,7 +244,7 @@ pub(crate) const ROWS: &[(&str, &[Tests])] = &[
         &[
             (HTTP, &["events_are_read_whatever_ends_their_lines"]),
             (
-                "adapters/src/mcp/http/events/tests.rs",
+                "adapters/src/response/sse/tests.rs",
                 &["events_are_the_same_whatever_the_borders_of_the_chunks"],
             ),
         ],

@@ -20,7 +20,7 @@ use crate::machine;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A port below those that the system gives away by itself.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let base = 18_000 + u16::try_from(std::process::id() % 5_000).unwrap_or_default();
     loop {
@@ -32,7 +32,7 @@ fn free_port() -> u16 {
 }
 
 /// A server that somebody else runs. It is killed with all that it started.
-struct Elsewhere(Child);
+pub(crate) struct Elsewhere(pub(crate) Child);
 
 impl Drop for Elsewhere {
     fn drop(&mut self) {

@@ -54,7 +54,7 @@ pub(super) fn base(proxies: Proxies) -> Vec<(OsString, OsString)> {
 }
 
 /// What the values of the proxies' variables hide.
-pub(super) fn proxy_secrets() -> Vec<String> {
+pub(crate) fn proxy_secrets() -> Vec<String> {
     let proxies = env::vars_os().filter(|(name, _)| is_of_the_network(name));
     let values = proxies.filter_map(|(_, value)| value.into_string().ok());
     values

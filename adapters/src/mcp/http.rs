@@ -34,10 +34,11 @@ use super::life::Life;
 use super::link::{Link, Streams};
 use super::outbox::Outbox;
 use super::wire::{Source, WireEnds};
-use super::words::Words;
 use crate::BoxFuture;
 use crate::policy::{Gate, ServerPolicy};
+use crate::response::HAS_TLS;
 use crate::server::{Connection, Connector, Terms};
+use crate::words::Words;
 
 mod answer;
 mod delivery;
@@ -98,8 +99,6 @@ const RESERVED: [&str; 13] = [
     "transfer-encoding",
     "upgrade",
 ];
-
-const HAS_TLS: bool = cfg!(any(feature = "rustls", feature = "native-tls", feature = "tls-no-provider"));
 
 /// Reaches a server over Streamable HTTP: answers as JSON or as events, with or without a session.
 ///

@@ -8,7 +8,7 @@ use pilothouse_messages::error::RequestError;
 use rmcp::model::RequestId;
 use tokio_util::sync::CancellationToken;
 
-use super::words::Words;
+use crate::words::Words;
 
 /// Failures whose requests nobody asks about any more; more of them are forgotten.
 #[cfg(feature = "mcp-http")]

@@ -13,9 +13,9 @@ use super::flights::Flights;
 use super::life::Life;
 use super::link::{Link, Streams};
 use super::wire::WireEnds;
-use super::words::Words;
 use crate::BoxFuture;
 use crate::server::{Connection, Connector, Terms};
+use crate::words::Words;
 
 /// A server inside this process: newline-delimited JSON-RPC over a pair of pipes.
 ///

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use super::words::{Cut, Words};
+use crate::words::{Cut, Words};
 
 /// What is kept of one line (1 KiB).
 const LINE_BYTES_MAX: usize = 1 << 10;

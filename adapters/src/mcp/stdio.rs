@@ -16,10 +16,10 @@ use super::link::{Link, Streams};
 use super::spawn::Program;
 use super::stderr::{StderrLog, StderrRing};
 use super::wire::WireEnds;
-use super::words::Words;
 use crate::BoxFuture;
 use crate::policy::{AllowAll, Approach, Gate, ServerPolicy};
 use crate::server::{Connection, Connector, ProcessNotes, Terms};
+use crate::words::Words;
 
 /// Starts a child process for each connection and speaks MCP on its standard streams.
 ///

@@ -5,7 +5,7 @@ use reqwest::{Response, StatusCode};
 use serde_json::Value;
 
 use super::fault::Fault;
-use super::intake;
+use crate::response;
 
 /// What is shown of a body that is no MCP message.
 const SHOWN_CHARS: usize = 200;
@@ -56,7 +56,7 @@ pub(in crate::mcp) async fn failure(mut response: Response) -> Fault {
         challenge.truncate(end);
         challenge
     });
-    let body = intake::start(&mut response).await;
+    let body = response::start(&mut response).await;
     let said = serde_json::from_slice::<Value>(&body).ok().and_then(|body| json_rpc_error(&body));
     let shown = match &said {
         Some(Said { code, message, .. }) => format!("error {code}: {message}"),

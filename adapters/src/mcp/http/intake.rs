@@ -2,20 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use reqwest::Response;
-use tokio::time::timeout;
 
 use super::fault::Fault;
 use crate::mcp::lines::LINE_BYTES_MAX;
 
 /// What all answers of a connection may hold while they are read (64 MiB).
 const TOGETHER_MAX: usize = 64 << 20;
-/// What is read of a body that is no MCP message (64 KiB).
-const WORDS_MAX: usize = 64 << 10;
-/// How long such a body is waited for.
-const WORDS_WITHIN: Duration = Duration::from_secs(2);
 
 /// The bytes that a connection's answers hold.
 #[derive(Debug, Clone, Default)]
@@ -72,21 +66,4 @@ pub(in crate::mcp) async fn whole(response: &mut Response, share: &mut Share) ->
         body.extend_from_slice(&chunk);
     }
     Ok(body)
-}
-
-/// The start of a body that says what is wrong; what comes too late or not at all is left out.
-pub(in crate::mcp) async fn start(response: &mut Response) -> Vec<u8> {
-    let mut body = Vec::new();
-    let read = async {
-        while let Ok(Some(chunk)) = response.chunk().await {
-            let room = WORDS_MAX - body.len();
-            body.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
-            if chunk.len() >= room {
-                break;
-            }
-        }
-    };
-    // What has come until then is what there is.
-    let _ = timeout(WORDS_WITHIN, read).await;
-    body
 }

@@ -24,8 +24,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::fault::Fault;
 use super::reach::{Order, Place, Reach, is_same_origin};
-use crate::mcp::words::Words;
 use crate::oauth::{OAuth, TokenKey};
+use crate::words::Words;
 
 mod errand;
 mod renew;

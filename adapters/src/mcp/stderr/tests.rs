@@ -5,7 +5,7 @@ use pilothouse_messages::secret::Secret;
 use pilothouse_messages::server::{ServerDefinition, Transport};
 
 use super::{LINE_BYTES_MAX, StderrLog, StderrRing};
-use crate::mcp::words::Words;
+use crate::words::Words;
 
 /// What a ring of three lines holds after a stream, and the last line of it.
 async fn check(stream: &[u8], lines: &[&str], last: Option<&str>) {

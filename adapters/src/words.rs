@@ -1,18 +1,16 @@
-//! Decides what is kept of a server's own words: a bounded piece, and no secret of its definition.
+//! Decides what is kept of the words of a server or a provider: a bounded piece, and no secret that it was given.
 //!
-//! A reason, an error and a line of stderr end in views, logs and prompts. Whatever of them a server chose may be
-//! megabytes long, and may repeat the key that the server was given: both are cured here, before anything is kept.
+//! A reason, an error and a line of stderr end in views, logs and prompts. Whatever of them the other side chose may be
+//! megabytes long, and may repeat the key that it was given: both are cured here, before anything is kept.
 
 use std::fmt::{self, Write as _};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use pilothouse_messages::error::{ConnectError, RequestError};
-use pilothouse_messages::server::{Proxies, ServerDefinition, Transport};
-
-use super::environment::proxy_secrets;
+#[cfg(feature = "mcp")]
+mod server;
 
 /// What is kept of a reason or an error (4 KiB).
-pub(super) const REASON_BYTES_MAX: usize = 4 << 10;
+pub(crate) const REASON_BYTES_MAX: usize = 4 << 10;
 /// A shorter value is no secret, and would tear holes into every sentence.
 const SECRET_BYTES_MIN: usize = 6;
 /// How many tokens of one connection are known again: an old one is worth nothing.
@@ -23,7 +21,7 @@ const MASK: &str = "<secret>";
 
 /// Bounds words and masks secrets.
 #[derive(Clone, Default)]
-pub(super) struct Words {
+pub(crate) struct Words {
     /// Every way in which a secret may be spelt, the longest first, so that no part of one is left over.
     secrets: Arc<[String]>,
     /// What the server itself gave us to keep, learnt later.
@@ -33,24 +31,9 @@ pub(super) struct Words {
 }
 
 impl Words {
-    /// Knows the values of a definition's variables and headers, and what its URL hides.
-    pub(super) fn of(definition: &ServerDefinition) -> Self {
-        let values: Vec<&str> = match &definition.transport {
-            Transport::Stdio { env, .. } => env.values().map(|value| value.expose()).collect(),
-            Transport::Http { endpoint, headers } | Transport::Sse { endpoint, headers } => {
-                // A server that was given `Bearer x` may repeat `x` alone.
-                let headers = headers.values().map(|value| value.expose());
-                let headers = headers.flat_map(|value| [value, value.rsplit(' ').next().unwrap_or_default()]);
-                endpoint.secrets().into_iter().chain(headers).collect()
-            }
-            Transport::InMemory { .. } => Vec::new(),
-        };
-        let proxies = match definition.proxies {
-            Proxies::None => Vec::new(),
-            Proxies::FromEnvironment => proxy_secrets(),
-        };
-        let values = values.into_iter().chain(proxies.iter().map(String::as_str));
-        let mut secrets: Vec<String> = values.flat_map(spellings).collect();
+    /// Knows these secrets.
+    pub(crate) fn of_secrets<'a>(secrets: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut secrets: Vec<String> = secrets.into_iter().flat_map(spellings).collect();
         secrets.retain(|secret| secret.trim().len() >= SECRET_BYTES_MIN);
         secrets.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         secrets.dedup();
@@ -59,7 +42,7 @@ impl Words {
 
     /// One more secret, such as a session's id. The first one stays.
     #[cfg(feature = "mcp-http")]
-    pub(super) fn learn(&self, secret: &str) {
+    pub(crate) fn learn(&self, secret: &str) {
         if secret.trim().len() >= SECRET_BYTES_MIN {
             // A connection has one session.
             let _ = self.learnt.set(secret.to_owned());
@@ -68,7 +51,7 @@ impl Words {
 
     /// A token that the server is sent from now on.
     #[cfg(feature = "mcp-oauth")]
-    pub(super) fn learn_token(&self, token: &str) {
+    pub(crate) fn learn_token(&self, token: &str) {
         let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         if token.trim().len() < SECRET_BYTES_MIN || tokens.iter().any(|known| known == token) {
             return;
@@ -85,12 +68,12 @@ impl Words {
     }
 
     /// How much more than `most` bytes has to be read, so that a secret across that border is seen whole.
-    pub(super) fn margin(&self) -> usize {
+    pub(crate) fn margin(&self) -> usize {
         self.all().iter().map(String::len).max().unwrap_or_default()
     }
 
     /// What is kept of a reason. Stops writing it out at the bound.
-    pub(super) fn reason(&self, said: impl fmt::Display) -> String {
+    pub(crate) fn reason(&self, said: impl fmt::Display) -> String {
         let mut start = Start { text: String::new(), most: REASON_BYTES_MAX + self.margin(), cut: Cut::No };
         // It fails at the bound, which is what it is for; a `Display` that fails by itself has said what it could.
         let _ = write!(start, "{said}");
@@ -98,7 +81,7 @@ impl Words {
     }
 
     /// At most `most` bytes of `text`, without secrets. After a cut, the end of `text` may hold half of one.
-    pub(super) fn kept(&self, text: &str, cut: Cut, most: usize) -> String {
+    pub(crate) fn kept(&self, text: &str, cut: Cut, most: usize) -> String {
         let whole = match cut {
             Cut::No => text.len(),
             Cut::Yes => text.len().saturating_sub(self.margin()),
@@ -124,45 +107,6 @@ impl Words {
         kept.truncate(boundary(&kept, most));
         kept
     }
-
-    /// A failed connect as it may be shown.
-    pub(super) fn connect_error(&self, error: ConnectError) -> ConnectError {
-        match error {
-            ConnectError::Spawn { command, reason } => {
-                ConnectError::Spawn { command: self.reason(command), reason: self.reason(reason) }
-            }
-            ConnectError::Handshake { reason } => ConnectError::Handshake { reason: self.reason(reason) },
-            ConnectError::Unauthorised { reason, challenge } => ConnectError::Unauthorised {
-                reason: self.reason(reason),
-                challenge: challenge.map(|challenge| self.reason(challenge)),
-            },
-            ConnectError::Refused { what, reason } => {
-                ConnectError::Refused { what: self.reason(what), reason: self.reason(reason) }
-            }
-            other => other,
-        }
-    }
-
-    /// A failed request as it may be shown.
-    pub(super) fn request_error(&self, error: RequestError) -> RequestError {
-        match error {
-            RequestError::Server { code, message } => {
-                RequestError::Server { code, message: self.reason(message) }
-            }
-            RequestError::Malformed { reason } => RequestError::Malformed { reason: self.reason(reason) },
-            RequestError::Unauthorised { reason, challenge } => RequestError::Unauthorised {
-                reason: self.reason(reason),
-                challenge: challenge.map(|challenge| self.reason(challenge)),
-            },
-            RequestError::Http { status, reason } => {
-                RequestError::Http { status, reason: self.reason(reason) }
-            }
-            RequestError::Unsent { reason } => RequestError::Unsent { reason: self.reason(reason) },
-            RequestError::Interrupted { reason } => RequestError::Interrupted { reason: self.reason(reason) },
-            RequestError::Ended { reason } => RequestError::Ended { reason: self.reason(reason) },
-            other => other,
-        }
-    }
 }
 
 /// No part of a secret is shown.
@@ -174,7 +118,7 @@ impl fmt::Debug for Words {
 
 /// Whether a text goes on behind its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cut {
+pub(crate) enum Cut {
     /// It is whole.
     No,
     /// It was cut.
@@ -182,7 +126,7 @@ pub(super) enum Cut {
 }
 
 /// The greatest place up to `most` at which a text may be cut.
-pub(super) fn boundary(text: &str, most: usize) -> usize {
+pub(crate) fn boundary(text: &str, most: usize) -> usize {
     let mut end = text.len().min(most);
     while !text.is_char_boundary(end) {
         end -= 1;
