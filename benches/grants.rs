@@ -35,6 +35,7 @@ fn tool(n: u32) -> ResolvedTool {
         title: None,
         effect: Effect::Edits,
         force_prompt: false,
+        interruptible: false,
         fingerprint: Digest([1; 32]),
         definition: Digest([2; 32]),
     }

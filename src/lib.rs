@@ -196,9 +196,10 @@ pub mod search {
 /// Topics: configuration, views, updates.
 pub mod topic {
     pub use pilothouse_messages::topic::{
-        CallState, CallView, ConfigPatch, Headless, HoldReason, LiveInput, LiveStep, MessageView,
-        PermissionMode, Receipt, StepView, StopReason, TopicConfig, TopicEventOut, TopicRejection,
-        TopicStatus, TopicUpdate, TopicView, TurnView,
+        AfterCrash, Budget, CallState, CallView, Claim, ConfigPatch, Configured, CostLimit, Headless,
+        HoldReason, Level, LiveInput, LiveStep, MessageView, PermissionMode, Receipt, Setting, Steering,
+        StepView, StopReason, TopicConfig, TopicEventOut, TopicRejection, TopicStatus, TopicUpdate,
+        TopicView, TurnTerms, TurnView,
     };
 }
 

@@ -31,6 +31,8 @@ mod meta;
 mod models;
 #[path = "behaviour/protocol.rs"]
 mod protocol;
+#[path = "behaviour/queue.rs"]
+mod queue;
 #[path = "behaviour/races.rs"]
 mod races;
 #[path = "behaviour/receipts.rs"]

@@ -353,7 +353,7 @@ impl ApprovalShell {
             ApprovalDirective::TellTopic { topic, approval, news } => {
                 // A topic that is not open now asks again when it is, and is told again besides.
                 if let Some(place) = self.wiring.topics.place(&topic) {
-                    let command = TopicCommand::Card { approval, news };
+                    let command = Box::new(TopicCommand::Card { approval, news });
                     place.slot.inform(SessionMsg::Command { command, reply: None });
                 }
             }

@@ -398,6 +398,7 @@ pub fn offer(definition: &ServerDefinition, listing: ListingView) -> ServerTools
         disabled: definition.disabled.clone(),
         tools: definition.tools.clone(),
         force_prompt: definition.force_prompt.clone(),
+        interruptible: definition.interruptible.clone(),
         effects: definition.effects.iter().map(|(tool, effect)| (tool.clone(), *effect)).collect(),
         trust_annotations: definition.trust_annotations,
     }

@@ -150,7 +150,8 @@ fn show(view: &mut Arc<TopicView>, update: &TopicUpdate) {
         | TopicUpdate::ToolFinished { .. }
         | TopicUpdate::ApprovalRequested(_)
         | TopicUpdate::ApprovalSettled { .. }
-        | TopicUpdate::TurnFinished { .. } => {}
+        | TopicUpdate::TurnFinished { .. }
+        | TopicUpdate::MessageChanged { .. } => {}
     }
 }
 

@@ -286,6 +286,7 @@ fn builtin(name: &str, function: &Function) -> Entry {
     let mut entry = Entry::new(name.to_owned(), source, Arc::new(function.definition.clone()), owner);
     entry.effect = function.effect;
     entry.force_prompt = function.force_prompt;
+    entry.interruptible = function.interruptible;
     entry.namespace.clone_from(&function.namespace);
     entry.defer = function.defer;
     entry.applies.clone_from(&function.applies);

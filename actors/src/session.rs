@@ -14,6 +14,7 @@ mod journal;
 mod model_step;
 mod receipts;
 mod repair;
+mod running;
 
 use std::sync::Arc;
 
@@ -21,12 +22,12 @@ use pilothouse_adapters::gate::Subject;
 use pilothouse_messages::call::{CallOutcome, CallReceipt, CallResult};
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::error::StoreError;
-use pilothouse_messages::id::{Attempt, CallId, StepRef, TurnId};
+use pilothouse_messages::id::{Attempt, CallId, StepRef};
 use pilothouse_messages::json::JsonText;
 use pilothouse_messages::model::ModelRequest;
 use pilothouse_messages::topic::{Directive, Recovery, ResolvedTool, RunBasis, TopicAnswer, TopicCommand};
 use pilothouse_rules::Decider;
-use pilothouse_rules::registry::policy::refusal;
+use pilothouse_rules::registry::policy::out_of_reach;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -43,6 +44,7 @@ pub use conversation::{Conversation, surface_now};
 use conversation::{Pin, windowed};
 use journal::{Loaded, SAVE_TEXT_AFTER, TopicJournal};
 use receipts::Witness;
+use running::Running;
 
 /// What the actor is born with.
 pub struct SessionArgs {
@@ -70,8 +72,10 @@ pub struct SessionShell {
     phase: Phase<Conversation, TopicJournal, SessionMsg>,
     /// What the running turn shows its model.
     pin: Pin,
-    /// Cancels whatever runs for the open turn.
-    turn: Option<(TurnId, CancellationToken)>,
+    /// Cancels what runs for the open turn.
+    running: Running,
+    /// Cancels the timer of the open turn.
+    timer: CancellationToken,
     /// Calls of this topic in flight.
     calls: Arc<Semaphore>,
     /// Whether a task waits to have text saved.
@@ -91,7 +95,7 @@ pub enum SessionMsg {
     /// Something to decide about.
     Command {
         /// What.
-        command: TopicCommand,
+        command: Box<TopicCommand>,
         /// Whom to tell, if anybody waits.
         reply: Option<Reply<Told<Conversation>>>,
     },
@@ -139,9 +143,9 @@ impl Actor for SessionActor {
         });
         let calls = Arc::new(Semaphore::new(wiring.limits.calls_per_topic.max(1)));
         let phase = Phase::loading();
-        let pin = Pin::default();
-        let (turn, saving) = (None, Saving::No);
-        Ok(SessionShell { wiring, place, myself, tasks, cause, phase, pin, turn, calls, saving })
+        let (pin, running, timer) = (Pin::default(), Running::default(), tasks.token());
+        let saving = Saving::No;
+        Ok(SessionShell { wiring, place, myself, tasks, cause, phase, pin, running, timer, calls, saving })
     }
 
     async fn handle(
@@ -162,12 +166,14 @@ pub(crate) struct Report(ActorRef<Letter<SessionMsg>>);
 impl Report {
     /// Tells it. A session that has ended recovers from its records instead.
     pub(crate) fn tell(&self, command: TopicCommand) {
+        let command = Box::new(command);
         let _gone = self.0.cast(Letter::inside(SessionMsg::Command { command, reply: None }));
     }
 
     /// Tells it and waits until that is durable; `None` if the session has ended, or has refused it.
     pub(crate) async fn ask(&self, command: TopicCommand) -> Option<TopicAnswer> {
         let (reply, answer) = Reply::pair();
+        let command = Box::new(command);
         self.0.cast(Letter::inside(SessionMsg::Command { command, reply: Some(reply) })).ok()?;
         answer.await.ok()?.ok()?.ok()
     }
@@ -203,6 +209,7 @@ impl SessionShell {
         let needs_recovery = loaded.conversation.needs_recovery();
         let durable = Durable::new(loaded.conversation, loaded.journal, ground, loaded.newest);
         let early = self.phase.begin(durable);
+        self.arm();
         if needs_recovery {
             self.commit(&TopicCommand::Recover { cause: self.cause }, None)?;
         }
@@ -224,13 +231,17 @@ impl SessionShell {
         reply: Option<Reply<Told<Conversation>>>,
     ) -> Result<(), StoreError> {
         let Phase::Live(topic) = &mut self.phase else { return Ok(()) };
-        if let (TopicCommand::Stop { .. } | TopicCommand::ShutDown, Some((_, cancel))) = (command, &self.turn)
-        {
-            cancel.cancel();
+        if let TopicCommand::Stop { .. } | TopicCommand::ShutDown = command {
+            self.running.cancel();
         }
+        let before = topic.state().next_deadline();
         let step = topic.commit(command, reply)?;
+        let moved = before != topic.state().next_deadline();
         let unsaved = topic.journal().has_unsaved();
         self.follow(step);
+        if moved || matches!(command, TopicCommand::Tick) {
+            self.arm();
+        }
         if unsaved && self.saving == Saving::No {
             self.saving = Saving::Waits;
             let myself = self.myself.clone();
@@ -255,6 +266,23 @@ impl SessionShell {
         let report = |committed| SessionMsg::Own(Own(OwnMsg::Committed(committed)));
         let released = follow(step, &self.tasks, &self.myself, report);
         self.release(released);
+    }
+
+    /// Sets the timer for the end of the open turn's time.
+    fn arm(&mut self) {
+        let Phase::Live(topic) = &mut self.phase else { return };
+        self.timer.cancel();
+        let Some(deadline) = topic.state().next_deadline() else { return };
+        let wait = deadline.since(topic.now());
+        self.timer = self.tasks.token();
+        let (report, timer) = (Report(self.myself.clone()), self.timer.clone());
+        self.tasks.spawn(async move {
+            tokio::select! {
+                biased;
+                () = timer.cancelled() => {}
+                () = tokio::time::sleep(wait) => report.tell(TopicCommand::Tick),
+            }
+        });
     }
 
     fn release(&mut self, released: Vec<Released<Conversation>>) {
@@ -290,7 +318,10 @@ impl SessionShell {
             Directive::PayDebt { approval, payment } => {
                 card::pay(&self.wiring, self.place.topic.clone(), approval, payment);
             }
-            Directive::CancelTurn { turn } => self.cancel_turn(turn),
+            Directive::CancelTurn { turn } => self.running.cancel_turn(turn),
+            Directive::CancelCalls { calls } => {
+                calls.into_iter().for_each(|call| self.running.cancel_call(call));
+            }
             Directive::Announce(update) => {
                 self.place.hub.publish(TopicPicture { updates: vec![update], view: None });
             }
@@ -305,29 +336,9 @@ impl SessionShell {
         }
     }
 
-    /// The token that cancels whatever runs for this turn.
-    fn turn_token(&mut self, turn: TurnId) -> CancellationToken {
-        match &self.turn {
-            Some((open, token)) if *open == turn => token.clone(),
-            Some(_) | None => {
-                let token = self.tasks.token();
-                self.turn = Some((turn, token.clone()));
-                token
-            }
-        }
-    }
-
-    fn cancel_turn(&mut self, turn: TurnId) {
-        if let Some((open, token)) = &self.turn
-            && *open == turn
-        {
-            token.cancel();
-        }
-    }
-
     fn run_model(&mut self, at: StepRef) {
         let report = Report(self.myself.clone());
-        let cancel = self.turn_token(at.turn);
+        let cancel = self.running.turn(at.turn, &self.tasks);
         let Phase::Live(topic) = &mut self.phase else { return };
         let now = topic.now();
         let Some(config) = topic.state().turn_config() else { return };
@@ -374,7 +385,7 @@ impl SessionShell {
         (basis, receipt): (RunBasis, Option<CallReceipt>),
     ) {
         let report = Report(self.myself.clone());
-        let cancel = self.turn_token(call.turn);
+        let cancel = self.running.call(call, &self.tasks);
         let (wiring, permits, place) = (self.wiring.clone(), self.calls.clone(), self.place.clone());
         let topic = self.place.topic.clone();
         let Phase::Live(state) = &self.phase else { return };
@@ -401,9 +412,9 @@ impl SessionShell {
             // The semaphore is never closed; a call without a permit would only be one too many.
             let _permit = permits.acquire_owned().await;
             // A rule may have become stricter since the call was allowed, or while its card waited.
-            let listed = || refusal(&place.hub.view()?.config.tools, &subject.tool);
+            let reach = || out_of_reach(&place.hub.view()?.config, &subject.tool);
             if !is_task(order.receipt.as_ref())
-                && let Some(reason) = gate::denial(&wiring, &subject).or_else(listed)
+                && let Some(reason) = gate::denial(&wiring, &subject).or_else(reach)
             {
                 let result = CallResult::said(CallOutcome::Denied, reason);
                 return report.tell(TopicCommand::CallReturned { call, attempt, result });

@@ -73,6 +73,8 @@ pub struct Function {
     pub effect: Effect,
     /// Always asks.
     pub force_prompt: bool,
+    /// Whether a message that cannot wait may cancel it while it runs; one that reads may always be.
+    pub interruptible: bool,
     /// Where it belongs, shown to a model that searches.
     pub namespace: String,
     /// Whether it may be left out of what a model is shown.
@@ -105,6 +107,7 @@ impl Function {
             },
             effect: Effect::Unknown,
             force_prompt: false,
+            interruptible: false,
             namespace: FUNCTIONS.to_owned(),
             defer: Defer::Never,
             applies: None,
@@ -153,6 +156,14 @@ impl Function {
     #[must_use]
     pub fn effect(mut self, effect: Effect) -> Self {
         self.effect = effect;
+        self
+    }
+
+    /// Lets a message of level [`Now`](pilothouse_messages::topic::Level::Now) cancel it while it runs. One that reads
+    /// may always be cancelled so.
+    #[must_use]
+    pub fn interruptible(mut self) -> Self {
+        self.interruptible = true;
         self
     }
 

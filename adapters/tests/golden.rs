@@ -30,10 +30,13 @@ use pilothouse_messages::tool::{Effect, ToolDefinition, ToolLists, ToolSource};
 use pilothouse_messages::topic::command::Payment;
 use pilothouse_messages::topic::{
     CallPlan, Headless, HoldReason, PermissionMode, PlannedCall, Recovery, ResolvedTool, RunBasis,
-    StopReason, TopicConfig, TopicEvent,
+    StopReason, TopicConfig, TopicEvent, TurnTerms,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+#[path = "golden/steered.rs"]
+mod steered;
 
 /// One line of hex for each record, in sequence; compared both ways.
 fn check<T>(file: &str, format: Format, payloads: &[T])
@@ -99,6 +102,7 @@ fn tool(source: ToolSource, effect: Effect) -> ResolvedTool {
         title: Some("Write a file".into()),
         effect,
         force_prompt: true,
+        interruptible: false,
         fingerprint: Digest([0x11; 32]),
         definition: Digest([0x22; 32]),
     }
@@ -163,6 +167,7 @@ fn configured() -> Vec<TopicEvent> {
         headless: Headless::Park,
         tools: ToolLists::default(),
         context_window: None,
+        turns: TurnTerms::default(),
     };
     let at = Timestamp(1_800_000_000_000);
     [TopicConfig::new("small"), full].map(|config| TopicEvent::Configured { config, at }).into()
@@ -262,6 +267,7 @@ fn topic_events() -> Vec<TopicEvent> {
         usage: Usage { input: 1, output: 2 },
     });
     events.extend(receipts());
+    events.extend(steered::steered());
     events
 }
 

@@ -97,6 +97,7 @@ pub(crate) fn offer(registry: &mut Registry, catalog: &Catalog) {
         disabled: Vec::new(),
         tools: Default::default(),
         force_prompt: Vec::new(),
+        interruptible: Vec::new(),
         effects: Vec::new(),
         trust_annotations: false,
     };

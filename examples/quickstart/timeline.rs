@@ -53,7 +53,8 @@ impl Timeline {
             | TopicUpdate::StepFinished { .. }
             | TopicUpdate::ApprovalSettled { .. }
             | TopicUpdate::Reasoning { .. }
-            | TopicUpdate::ToolInput { .. } => {}
+            | TopicUpdate::ToolInput { .. }
+            | TopicUpdate::MessageChanged { .. } => {}
         }
     }
 
@@ -67,6 +68,8 @@ impl Timeline {
                 self.line("message", &format!("{message} was answered by turn {turn}"))
             }
             Receipt::Held { reason } => self.line("message", &format!("{message} is held: {reason:?}")),
+            Receipt::Injected { turn, .. } => self.line("message", &format!("{message} joined turn {turn}")),
+            Receipt::Dropped { by } => self.line("message", &format!("{message} was dropped by {by}")),
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::connection::ConnectionRejection;
 use crate::id::{ApprovalId, GrantId, IdError, ServerId, TopicId};
 use crate::registry::RegistryError;
-use crate::topic::command::TopicRejection;
+use crate::topic::rejection::TopicRejection;
 
 /// Why the store did not do it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -72,6 +72,8 @@ pub struct Limits {
     pub queued_messages: usize,
     /// Text of the messages waiting in one topic, in bytes (64 KiB).
     pub queued_bytes: usize,
+    /// Messages of one topic that wait or are held (256): nothing waits beyond it, so that no hold is without a bound.
+    pub held_messages: usize,
     /// How long a card waits for a person (24 h).
     pub approval: Duration,
     /// Cards open in one topic (64).
@@ -246,6 +248,7 @@ impl Default for Limits {
             steps_per_turn: 20,
             queued_messages: 32,
             queued_bytes: 64 << 10,
+            held_messages: 256,
             approval: Duration::from_secs(24 * 60 * 60),
             cards_per_topic: 64,
             grants: 10_000,

@@ -36,6 +36,8 @@ pub struct Entry {
     pub effect: Effect,
     /// Always asks.
     pub force_prompt: bool,
+    /// Its owner says that a message that cannot wait may cancel it while it runs; one that reads may always be.
+    pub interruptible: bool,
     /// What its owner said about deferral; see [`deferral`](Self::deferral) for what follows.
     pub defer: Defer,
     /// In which scopes it is active; `None` for all.
@@ -66,6 +68,7 @@ impl Entry {
             owner,
             effect: Effect::Unknown,
             force_prompt: false,
+            interruptible: false,
             defer,
             applies: None,
         }
@@ -102,6 +105,8 @@ pub struct ServerTools {
     pub tools: ToolLists,
     /// Raw names that always ask.
     pub force_prompt: Vec<String>,
+    /// Raw names that a message that cannot wait may cancel while they run.
+    pub interruptible: Vec<String>,
     /// Effects that the embedder states, by raw name.
     pub effects: Vec<(String, Effect)>,
     /// Whether the server's annotations are believed.

@@ -86,6 +86,8 @@ pub struct ServerDefinition {
     pub idle_stop: Option<Duration>,
     /// Raw names of tools that always ask.
     pub force_prompt: Vec<String>,
+    /// Raw names of tools that a message that cannot wait may cancel while they run.
+    pub interruptible: Vec<String>,
     /// Raw names of tools that are hidden.
     pub disabled: Vec<String>,
     /// Which of its tools there are at all.
@@ -111,6 +113,7 @@ impl ServerDefinition {
             probe_interval: None,
             idle_stop: None,
             force_prompt: Vec::new(),
+            interruptible: Vec::new(),
             disabled: Vec::new(),
             tools: ToolLists::default(),
             effects: BTreeMap::new(),

@@ -244,6 +244,7 @@ struct Terms<'a> {
     tools: &'a ServerTools,
     owner: Option<Digest>,
     forced: BTreeSet<&'a str>,
+    interruptible: BTreeSet<&'a str>,
     effects: BTreeMap<&'a str, Effect>,
     policy: ToolPolicy,
 }
@@ -254,6 +255,7 @@ impl<'a> Terms<'a> {
             tools,
             owner: tools.listing.listing.as_ref().map(|listing| listing.definition),
             forced: tools.force_prompt.iter().map(String::as_str).collect(),
+            interruptible: tools.interruptible.iter().map(String::as_str).collect(),
             policy: ToolPolicy::of(&tools.tools, PolicyReach::Server(tools.server.clone())),
             effects: tools.effects.iter().map(|(tool, effect)| (tool.as_str(), *effect)).collect(),
         }
@@ -269,6 +271,7 @@ impl<'a> Terms<'a> {
         entry.label.clone_from(&self.tools.name);
         entry.owner = self.owner.unwrap_or(entry.owner);
         entry.force_prompt = self.forced.contains(tool.name.as_str());
+        entry.interruptible = self.interruptible.contains(tool.name.as_str());
         entry.effect = self.effect(tool);
         entry
     }

@@ -25,12 +25,17 @@
 //! A turn that ends, what it leaves behind and what starts next are one batch.
 
 mod apply;
+mod boundary;
 mod calls;
+mod continuing;
 mod draft;
 mod ending;
 mod inbox;
 mod open_turn;
+mod progress;
+mod queue;
 mod reply;
+mod settings;
 pub mod transcript;
 mod view;
 
@@ -43,7 +48,7 @@ use pilothouse_messages::id::{ApprovalId, Attempt, CallId, MessageId, StepRef, T
 use pilothouse_messages::limits::Limits;
 use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::topic::{
-    Directive, HoldReason, Receipt, StopReason, TopicAnswer, TopicCommand, TopicConfig, TopicEvent,
+    Directive, HoldReason, Level, Receipt, StopReason, TopicAnswer, TopicCommand, TopicConfig, TopicEvent,
     TopicRejection, TopicStatus, TurnView,
 };
 
@@ -87,6 +92,7 @@ struct Message {
     /// Digest of the sender's key.
     key: Option<Digest>,
     at: Timestamp,
+    level: Level,
 }
 
 /// What a client key stands for; lives as long as the topic.
@@ -198,6 +204,14 @@ impl TopicState {
     }
 }
 
+/// Where a message of this level goes in a queue of these levels: what is for the next turn waits behind all else.
+fn place_for(level: Level, queue: impl Iterator<Item = Level>) -> usize {
+    match level {
+        Level::Now | Level::NextStep => queue.take_while(|before| before.steers()).count(),
+        Level::NextTurn => queue.count(),
+    }
+}
+
 fn status_after(stop: &StopReason) -> TopicStatus {
     match stop {
         StopReason::Completed
@@ -236,11 +250,14 @@ impl Decider for TopicState {
                 | TopicCommand::Recover { .. }
                 | TopicCommand::ShutDown
                 | TopicCommand::CallReceipted { .. }
-                | TopicCommand::ModelShowed { .. },
+                | TopicCommand::ModelShowed { .. }
+                | TopicCommand::Queue(_)
+                | TopicCommand::Continue
+                | TopicCommand::Tick,
             ) => Err(TopicRejection::NotOpen),
             (Some(current), TopicCommand::Open { config }) => draft.open(current, config),
             (Some(current), TopicCommand::Configure { patch }) => draft.configure(current, patch),
-            (Some(_), TopicCommand::Send { text, key }) => draft.send(text, key.as_deref()),
+            (Some(_), TopicCommand::Send { text, key, level }) => draft.send(text, key.as_deref(), *level),
             (Some(_), TopicCommand::Stop { by }) => draft.stop(by),
             (Some(_), TopicCommand::ModelText { at, delta }) => draft.model_text(*at, delta),
             (Some(_), TopicCommand::ModelReplied { at, reply }) => draft.model_replied(*at, reply),
@@ -256,6 +273,9 @@ impl Decider for TopicState {
                 draft.call_receipted(*call, *attempt, receipt)
             }
             (Some(_), TopicCommand::ModelShowed { at, shown }) => draft.model_showed(*at, shown),
+            (Some(_), TopicCommand::Queue(command)) => draft.queue_command(command),
+            (Some(_), TopicCommand::Continue) => draft.continue_turn(),
+            (Some(_), TopicCommand::Tick) => draft.tick(),
         }
     }
 
@@ -263,8 +283,9 @@ impl Decider for TopicState {
         self.apply_told(event);
     }
 
+    /// When the time of the open turn is over.
     fn next_deadline(&self) -> Option<Timestamp> {
-        None
+        self.open.as_ref().and_then(OpenTurn::ends_at)
     }
 
     /// Asks for every card that a call waits for. Models and calls are not run again: [`TopicCommand::Recover`] has

@@ -160,6 +160,7 @@ fn edit_fault(wiring: &Wiring, card: &Card, arguments: &JsonText) -> Option<Stri
         title: card.title.clone(),
         effect: entry.effect,
         force_prompt: entry.force_prompt,
+        interruptible: false,
         fingerprint: card.fingerprint,
         definition: card.definition,
     };

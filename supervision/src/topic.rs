@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+mod queue;
+
 use pilothouse_actors::asking::{Asker, asked};
 use pilothouse_actors::hub::Subscription;
 use pilothouse_actors::session::{SessionMsg, surface_now};
@@ -11,7 +13,7 @@ use pilothouse_messages::error::{AskError, StoreError, TopicError};
 use pilothouse_messages::id::{CallId, MessageId, TopicId, TurnId};
 use pilothouse_messages::tool::{SurfaceView, ToolLists};
 use pilothouse_messages::topic::{
-    ConfigPatch, Receipt, TopicAnswer, TopicCommand, TopicRejection, TopicView,
+    ConfigPatch, Configured, Level, Receipt, TopicAnswer, TopicCommand, TopicRejection, TopicView,
 };
 use pilothouse_rules::registry::policy::{PolicyReach, ToolPolicy};
 use pilothouse_rules::registry::scope_of;
@@ -62,7 +64,7 @@ impl Topic {
     /// # Cancel safety
     /// Dropping the future forgets the answer; the message may have been taken.
     pub async fn send(&self, text: impl Into<String>) -> Result<Sent, TopicError> {
-        self.sent(text.into(), None).await
+        self.sent(text.into(), None, Level::default()).await
     }
 
     /// Sends a message under the sender's own key: the same key and text again is the same message, so a send that was
@@ -75,16 +77,37 @@ impl Topic {
         text: impl Into<String>,
         key: impl Into<String>,
     ) -> Result<Sent, TopicError> {
-        self.sent(text.into(), Some(key.into())).await
+        self.sent(text.into(), Some(key.into()), Level::default()).await
     }
 
-    async fn sent(&self, text: String, key: Option<String>) -> Result<Sent, TopicError> {
-        match self.command(TopicCommand::Send { text, key }).await? {
+    /// Sends a message that is to be seen so soon, under the sender's own key if there is one. [`Level::Now`] cancels the
+    /// calls that run and may be interrupted, and thereby brings the step boundary near; [`Level::NextTurn`] lets the turn
+    /// that runs end by itself, and waits behind everything else.
+    ///
+    /// # Errors
+    /// As [`send_with_key`](Self::send_with_key).
+    pub async fn send_at(
+        &self,
+        level: Level,
+        text: impl Into<String>,
+        key: Option<String>,
+    ) -> Result<Sent, TopicError> {
+        self.sent(text.into(), key, level).await
+    }
+
+    async fn sent(&self, text: String, key: Option<String>, level: Level) -> Result<Sent, TopicError> {
+        self.placed(TopicCommand::Send { text, key, level }).await
+    }
+
+    /// Asks for something that is answered with where a message is then.
+    async fn placed(&self, command: TopicCommand) -> Result<Sent, TopicError> {
+        match self.command(command).await? {
             TopicAnswer::Sent { message, receipt } => Ok(Sent { message, receipt }),
-            // A send has no other answer.
-            TopicAnswer::Stopped { .. } | TopicAnswer::Configured { .. } | TopicAnswer::Noted => {
-                Err(TopicError::Ask(AskError::Interrupted))
-            }
+            // Such a command has no other answer.
+            TopicAnswer::Stopped { .. }
+            | TopicAnswer::Configured(_)
+            | TopicAnswer::Noted
+            | TopicAnswer::Continued { .. } => Err(TopicError::Ask(AskError::Interrupted)),
         }
     }
 
@@ -96,15 +119,20 @@ impl Topic {
     pub async fn stop(&self, by: impl Into<String>) -> Result<Option<TurnId>, TopicError> {
         match self.command(TopicCommand::Stop { by: by.into() }).await? {
             TopicAnswer::Stopped { turn } => Ok(turn),
-            TopicAnswer::Sent { .. } | TopicAnswer::Configured { .. } | TopicAnswer::Noted => Ok(None),
+            TopicAnswer::Sent { .. }
+            | TopicAnswer::Configured(_)
+            | TopicAnswer::Noted
+            | TopicAnswer::Continued { .. } => Ok(None),
         }
     }
 
-    /// Changes the configuration. `true` if a turn is open, so that it waits for the next one.
+    /// Changes the configuration, and says what of the change counts now and what waits for the next turn. While a turn
+    /// is open, what becomes stricter about tools (mode, lists, servers, functions, headless) counts at once, also for
+    /// cards that wait; what becomes looser, and all else, waits.
     ///
     /// # Errors
     /// [`TopicError::UnknownModel`], [`TopicError::Rule`], or that the topic could not be asked.
-    pub async fn configure(&self, patch: ConfigPatch) -> Result<bool, TopicError> {
+    pub async fn configure(&self, patch: ConfigPatch) -> Result<Configured, TopicError> {
         if let Some(model) = &patch.model
             && !self.inner.wiring.knows_model(model)
         {
@@ -112,8 +140,12 @@ impl Topic {
         }
         patch.tools.as_ref().map_or(Ok(()), usable)?;
         match self.command(TopicCommand::Configure { patch }).await? {
-            TopicAnswer::Configured { at_next_turn } => Ok(at_next_turn),
-            TopicAnswer::Sent { .. } | TopicAnswer::Stopped { .. } | TopicAnswer::Noted => Ok(false),
+            TopicAnswer::Configured(configured) => Ok(configured),
+            // A change has no other answer.
+            TopicAnswer::Sent { .. }
+            | TopicAnswer::Stopped { .. }
+            | TopicAnswer::Noted
+            | TopicAnswer::Continued { .. } => Ok(Configured::default()),
         }
     }
 
@@ -200,6 +232,7 @@ impl Topic {
     }
 
     pub(crate) async fn command(&self, command: TopicCommand) -> Result<TopicAnswer, TopicError> {
+        let command = Box::new(command);
         let told = self.place.slot.ask(|reply| SessionMsg::Command { command, reply: Some(reply) }).await?;
         told.map_err(TopicError::Rejected)
     }

@@ -176,7 +176,7 @@ impl TopicsShell {
             let mut ends = JoinSet::new();
             for place in wiring.topics.places.load().values().cloned() {
                 ends.spawn(async move {
-                    let command = TopicCommand::ShutDown;
+                    let command = Box::new(TopicCommand::ShutDown);
                     // A session that cannot record its end any more recovers at the next start.
                     let told =
                         place.slot.ask_last(|reply| SessionMsg::Command { command, reply: Some(reply) });

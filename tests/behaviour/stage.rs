@@ -294,6 +294,8 @@ pub(crate) fn place(receipt: &Receipt) -> String {
         Receipt::Queued { position } => format!("queued({position})"),
         Receipt::Answered { turn } => format!("answered({turn})"),
         Receipt::Held { reason } => format!("held({})", why(*reason)),
+        Receipt::Injected { turn, step } => format!("injected({turn}.{step})"),
+        Receipt::Dropped { by } => format!("dropped({by})"),
     }
 }
 
@@ -334,6 +336,9 @@ pub(crate) fn words(update: &TopicUpdate) -> String {
         TopicUpdate::TurnFinished { turn, stop } => format!("turn {turn} {}", stop.name()),
         TopicUpdate::Reasoning { delta, .. } => format!("thinks \"{delta}\""),
         TopicUpdate::ToolInput { index, tool, delta, .. } => format!("writes {index} {tool} {delta}"),
+        TopicUpdate::MessageChanged { message, text, level } => {
+            format!("message {message} is \"{text}\", {}", level.name())
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use pilothouse::model::scripted::{ScriptedModel, Step};
 use pilothouse::prelude::*;
 use pilothouse::search::DeferralGate;
 use pilothouse::tool::{DeferredGroup, ToolLists};
-use pilothouse::topic::ConfigPatch;
+use pilothouse::topic::{ConfigPatch, Configured, Setting};
 use serde_json::{Value, json};
 
 use crate::fake::{Fake, Mood, tool};
@@ -109,7 +109,8 @@ async fn a_stricter_list_counts_at_once_also_for_an_open_card() {
     stage.until_card().await;
     let lists = ToolLists { allow: None, deny: texts(&["mcp__a__*"]) };
     let patch = ConfigPatch { tools: Some(lists), ..ConfigPatch::default() };
-    assert_eq!(stage.topic.configure(patch).await, Ok(true));
+    let stricter = Configured { now: vec![Setting::Tools], next_turn: Vec::new() };
+    assert_eq!(stage.topic.configure(patch).await, Ok(stricter));
     assert_eq!(stage.until_end().await, StopReason::Completed);
     assert_eq!((stage.results()[0].outcome, offered.calls()), (CallOutcome::Denied, 0));
     assert!(stage.runtime.approvals().is_empty());
@@ -129,7 +130,8 @@ async fn a_call_that_waits_for_its_place_is_not_sent_once_a_list_denies_it() {
     stage.until_running().await;
     let lists = ToolLists { allow: None, deny: texts(&["peek"]) };
     let patch = ConfigPatch { tools: Some(lists), ..ConfigPatch::default() };
-    assert_eq!(stage.topic.configure(patch).await, Ok(true));
+    let stricter = Configured { now: vec![Setting::Tools], next_turn: Vec::new() };
+    assert_eq!(stage.topic.configure(patch).await, Ok(stricter));
     tools.release_calls();
     assert_eq!(stage.until_end().await, StopReason::Completed);
     let outcomes: Vec<_> = stage.results().iter().map(|result| result.outcome).collect();

@@ -357,6 +357,16 @@ pub(crate) const ROWS: &[(&str, &[Tests])] = &[
     // F21: deferred tools.
     ("B268", &[(META, &["an_invocation_is_checked_in_order_and_refused_with_the_first_fault"])]),
     (
+        "B270",
+        &[
+            (META, &["an_invocation_is_checked_in_order_and_refused_with_the_first_fault"]),
+            (
+                "tests/behaviour/queue.rs",
+                &["a_model_that_repeats_a_refused_call_is_stopped_after_the_third_time"],
+            ),
+        ],
+    ),
+    (
         "B272",
         &[(
             META,

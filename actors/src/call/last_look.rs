@@ -6,7 +6,7 @@ use pilothouse_adapters::gate::Subject;
 use pilothouse_messages::call::{CallOutcome, CallResult};
 use pilothouse_messages::topic::RunBasis;
 use pilothouse_rules::gate::{Modes, Word};
-use pilothouse_rules::registry::policy::refusal;
+use pilothouse_rules::registry::policy::out_of_reach;
 
 use super::CallOrder;
 use crate::gate;
@@ -27,7 +27,7 @@ pub(super) fn overruled(wiring: &Wiring, order: &CallOrder) -> Option<CallResult
     let turn = order.config.as_deref().unwrap_or(newest);
     let subject =
         Subject::new(turn.tenant.clone(), order.topic.clone(), order.tool.clone(), order.arguments.value());
-    if let Some(reason) = gate::refusal(wiring, &subject).or_else(|| refusal(&newest.tools, &order.tool)) {
+    if let Some(reason) = gate::refusal(wiring, &subject).or_else(|| out_of_reach(newest, &order.tool)) {
         return denied(reason);
     }
     let modes = Modes { turn: turn.mode, newest: newest.mode, max: wiring.limits.max_mode };

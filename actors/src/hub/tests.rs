@@ -17,6 +17,7 @@ fn view(status: TopicStatus) -> TopicView {
         stop: None,
         started_at: Timestamp(0),
         finished_at: None,
+        continues: None,
         usage: Usage::default(),
     })];
     view

@@ -72,7 +72,8 @@ impl Conversation {
             | Directive::WithdrawCards { .. }
             | Directive::PayDebt { .. }
             | Directive::CancelTurn { .. }
-            | Directive::Announce(_) => true,
+            | Directive::Announce(_)
+            | Directive::CancelCalls { .. } => true,
         }
     }
 

@@ -92,7 +92,10 @@ fn stamp(event: &TopicEvent) -> Timestamp {
         | TopicEvent::MessageAccepted { at, .. }
         | TopicEvent::TurnStarted { at, .. }
         | TopicEvent::TurnFinished { at, .. }
-        | TopicEvent::Recovered { at, .. } => *at,
+        | TopicEvent::Recovered { at, .. }
+        | TopicEvent::MessageDropped { at, .. }
+        | TopicEvent::MessageResent { at, .. }
+        | TopicEvent::TurnResumed { at, .. } => *at,
         TopicEvent::StepStarted { .. }
         | TopicEvent::TextAppended { .. }
         | TopicEvent::StepReplied { .. }
@@ -107,7 +110,13 @@ fn stamp(event: &TopicEvent) -> Timestamp {
         | TopicEvent::HeadlessSet { .. }
         | TopicEvent::ToolTermsSet { .. }
         | TopicEvent::CallEdited { .. }
-        | TopicEvent::CallReceipted { .. } => Timestamp::default(),
+        | TopicEvent::CallReceipted { .. }
+        | TopicEvent::MessageEdited { .. }
+        | TopicEvent::QueueReordered { .. }
+        | TopicEvent::LevelSet { .. }
+        | TopicEvent::MessagesInjected { .. }
+        | TopicEvent::TurnContinued { .. }
+        | TopicEvent::TurnTermsSet { .. } => Timestamp::default(),
     }
 }
 

@@ -10,8 +10,10 @@ use crate::json::JsonText;
 use crate::model::{FinishReason, Usage};
 use crate::time::Timestamp;
 use crate::tool::{Effect, ToolSource};
-use crate::topic::config::{ConfigPatch, PermissionMode, TopicConfig};
+use crate::topic::config::{ConfigPatch, TopicConfig};
 use crate::topic::event::{HoldReason, RunBasis};
+use crate::topic::queue::{Level, QueueCommand};
+use crate::topic::settings::Configured;
 use crate::topic::update::TopicUpdate;
 use crate::topic::view::Receipt;
 
@@ -34,6 +36,8 @@ pub enum TopicCommand {
         text: String,
         /// The sender's own key: the same key and text again is the same message.
         key: Option<String>,
+        /// How soon it is to be seen.
+        level: Level,
     },
     /// Ends the open turn as aborted.
     Stop {
@@ -107,6 +111,12 @@ pub enum TopicCommand {
         /// What, in order.
         shown: Vec<Shown>,
     },
+    /// What a person does with a message that waits or is held.
+    Queue(QueueCommand),
+    /// Takes up the last turn where it was cut short.
+    Continue,
+    /// Time has passed: what was to be over by now is.
+    Tick,
 }
 
 /// What a model shows while it writes its reply.
@@ -238,6 +248,9 @@ pub struct ResolvedTool {
     pub effect: Effect,
     /// Always asks.
     pub force_prompt: bool,
+    /// Whether a message that cannot wait cancels it while it runs. Not stored: after a restart nothing of it runs.
+    #[serde(skip)]
+    pub interruptible: bool,
     /// Fingerprint of the tool.
     pub fingerprint: Digest,
     /// Fingerprint of the server's definition; of the function's name for a built-in.
@@ -342,6 +355,11 @@ pub enum Directive {
         /// What was handed out.
         receipt: CallReceipt,
     },
+    /// Cancel these calls, which have their results already.
+    CancelCalls {
+        /// The calls.
+        calls: Vec<CallId>,
+    },
 }
 
 /// What became of a decision that was owed.
@@ -370,71 +388,14 @@ pub enum TopicAnswer {
         turn: Option<TurnId>,
     },
     /// The configuration is recorded.
-    Configured {
-        /// `true` if it waits for the next turn.
-        at_next_turn: bool,
-    },
+    Configured(Configured),
     /// Done; nothing to say.
     Noted,
-}
-
-/// Why a command changed nothing.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum TopicRejection {
-    /// The topic was never opened.
-    #[error("the topic was never opened: open it with a configuration first")]
-    NotOpen,
-    /// The message has no text.
-    #[error("the message is empty: send some text")]
-    EmptyText,
-    /// Too many messages wait.
-    #[error(
-        "{queued} messages already wait, the limit is {limit}: send again when the topic has worked some off"
-    )]
-    QueueFull {
-        /// How many wait.
-        queued: usize,
-        /// How many may.
-        limit: usize,
+    /// The turn that was cut short goes on.
+    Continued {
+        /// As this turn.
+        turn: TurnId,
     },
-    /// Too much text waits.
-    #[error("{bytes} bytes of messages would wait, the limit is {limit}: send less text, or send it later")]
-    QueueBytes {
-        /// How many bytes would wait.
-        bytes: usize,
-        /// How many may.
-        limit: usize,
-    },
-    /// The key was used for another text.
-    #[error("the key of this message was used for message {message} with another text: use a new key")]
-    KeyReused {
-        /// The message that has the key.
-        message: MessageId,
-    },
-    /// The mode lets more run than the runtime allows a topic.
-    #[error(
-        "the mode {mode:?} lets more run than {max:?}, the loosest that this runtime allows: choose a stricter one"
-    )]
-    TooLoose {
-        /// The mode.
-        mode: PermissionMode,
-        /// The loosest.
-        max: PermissionMode,
-    },
-    /// The topic belongs to another tenant.
-    #[error("the topic belongs to another tenant")]
-    OtherTenant,
-    /// A result of an attempt, call or card that is over.
-    #[error("this belongs to an attempt that is over")]
-    Stale,
-}
-
-impl TopicRejection {
-    /// `true` if the same command may succeed later, unchanged.
-    pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::QueueFull { .. } | Self::QueueBytes { .. })
-    }
 }
 
 /// Why queued messages are held, in a command's words.

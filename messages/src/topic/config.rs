@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{ServerId, TenantId};
 use crate::tool::ToolLists;
+use crate::topic::terms::{AfterCrash, Budget, Claim, Steering, TurnTerms};
 
 /// How freely tools run without a person.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -64,6 +65,9 @@ pub struct TopicConfig {
     /// which tools are shown.
     #[serde(skip)]
     pub context_window: Option<u64>,
+    /// The terms of its turns. Stored by an event of their own.
+    #[serde(skip)]
+    pub turns: TurnTerms,
 }
 
 impl TopicConfig {
@@ -81,6 +85,7 @@ impl TopicConfig {
             headless: Headless::Park,
             tools: ToolLists::default(),
             context_window: None,
+            turns: TurnTerms::default(),
         }
     }
 
@@ -110,6 +115,10 @@ impl TopicConfig {
             next.tools.clone_from(tools);
         }
         next.context_window = patch.context_window.or(next.context_window);
+        next.turns.steering = patch.steering.unwrap_or(next.turns.steering);
+        next.turns.claim = patch.claim.unwrap_or(next.turns.claim);
+        next.turns.after_crash = patch.after_crash.unwrap_or(next.turns.after_crash);
+        next.turns.budget = patch.budget.unwrap_or(next.turns.budget);
         next
     }
 }
@@ -137,4 +146,12 @@ pub struct ConfigPatch {
     pub tools: Option<ToolLists>,
     /// Another context window.
     pub context_window: Option<u64>,
+    /// Another way in which messages join a turn.
+    pub steering: Option<Steering>,
+    /// Another number of messages that start one turn.
+    pub claim: Option<Claim>,
+    /// Another fate of a turn that a crash has cut off.
+    pub after_crash: Option<AfterCrash>,
+    /// Another budget, in place of all of it.
+    pub budget: Option<Budget>,
 }

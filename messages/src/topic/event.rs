@@ -4,13 +4,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::approval::Verdict;
 use crate::call::{CallReceipt, CallResult};
-use crate::id::{ApprovalId, Attempt, CallId, GrantId, MessageId, StepRef, TurnId};
+use crate::id::{ApprovalId, Attempt, CallId, GrantId, MessageId, StepId, StepRef, TurnId};
 use crate::json::JsonText;
 use crate::model::{FinishReason, Usage};
 use crate::time::Timestamp;
 use crate::tool::ToolLists;
 use crate::topic::command::{PlannedCall, Recovery};
 use crate::topic::config::{Headless, TopicConfig};
+use crate::topic::queue::Level;
+use crate::topic::terms::TurnTerms;
 
 /// Everything that can have happened in a topic.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -176,6 +178,69 @@ pub enum TopicEvent {
         /// What.
         receipt: CallReceipt,
     },
+    /// A message that waits or is held has another text.
+    MessageEdited {
+        /// The message.
+        message: MessageId,
+        /// Its text.
+        text: String,
+    },
+    /// A message that waited or was held was taken away: it never runs.
+    MessageDropped {
+        /// The message.
+        message: MessageId,
+        /// Who asked.
+        by: String,
+        /// When.
+        at: Timestamp,
+    },
+    /// The messages that wait have another order.
+    QueueReordered {
+        /// All of them, the head first.
+        messages: Vec<MessageId>,
+    },
+    /// A held message waits again, as one that was just sent.
+    MessageResent {
+        /// The message.
+        message: MessageId,
+        /// When.
+        at: Timestamp,
+    },
+    /// How soon a message that waits or is held is to be seen.
+    LevelSet {
+        /// The message.
+        message: MessageId,
+        /// How soon.
+        level: Level,
+    },
+    /// Messages that waited joined the open turn before this step.
+    MessagesInjected {
+        /// The turn.
+        turn: TurnId,
+        /// The step that is the first to see them.
+        step: StepId,
+        /// Which.
+        messages: Vec<MessageId>,
+    },
+    /// The turn that has just begun takes up one that was cut short.
+    TurnContinued {
+        /// The turn that goes on.
+        turn: TurnId,
+        /// The one that was cut short.
+        of: TurnId,
+    },
+    /// The open turn goes on after an unclean end.
+    TurnResumed {
+        /// The turn.
+        turn: TurnId,
+        /// When.
+        at: Timestamp,
+    },
+    /// The terms of its turns; part of the configuration that was recorded before them.
+    TurnTermsSet {
+        /// The terms.
+        terms: TurnTerms,
+    },
 }
 
 impl TopicEvent {
@@ -199,7 +264,16 @@ impl TopicEvent {
             | Self::HeadlessSet { .. }
             | Self::CallEdited { .. }
             | Self::ToolTermsSet { .. }
-            | Self::CallReceipted { .. } => false,
+            | Self::CallReceipted { .. }
+            | Self::MessageEdited { .. }
+            | Self::MessageDropped { .. }
+            | Self::QueueReordered { .. }
+            | Self::MessageResent { .. }
+            | Self::LevelSet { .. }
+            | Self::MessagesInjected { .. }
+            | Self::TurnContinued { .. }
+            | Self::TurnResumed { .. }
+            | Self::TurnTermsSet { .. } => false,
         }
     }
 }
@@ -243,6 +317,19 @@ impl StopReason {
             | Self::BudgetExhausted
             | Self::ApprovalExpired
             | Self::Interrupted(_) => false,
+        }
+    }
+
+    /// `true` if the turn was cut short, so that it can be taken up again.
+    pub fn continues(&self) -> bool {
+        match self {
+            Self::StepLimit | Self::OutputTruncated | Self::ApprovalExpired | Self::Interrupted(_) => true,
+            Self::Completed
+            | Self::Yielded
+            | Self::Aborted
+            | Self::Failed(_)
+            | Self::Refused
+            | Self::BudgetExhausted => false,
         }
     }
 

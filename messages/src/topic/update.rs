@@ -6,6 +6,7 @@ use crate::approval::{Card, CardState};
 use crate::call::CallResult;
 use crate::id::{ApprovalId, CallId, MessageId, Sequence, StepId, TurnId};
 use crate::topic::event::StopReason;
+use crate::topic::queue::Level;
 use crate::topic::view::{Receipt, TopicStatus};
 
 /// One change of a topic.
@@ -103,6 +104,15 @@ pub enum TopicUpdate {
         tool: String,
         /// The new text; empty if only the name has come.
         delta: String,
+    },
+    /// A message that waits or is held is another one now.
+    MessageChanged {
+        /// The message.
+        message: MessageId,
+        /// Its text.
+        text: String,
+        /// How soon it is to be seen.
+        level: Level,
     },
 }
 

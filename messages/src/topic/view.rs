@@ -12,6 +12,7 @@ use crate::model::Usage;
 use crate::time::Timestamp;
 use crate::topic::config::TopicConfig;
 use crate::topic::event::{HoldReason, StopReason};
+use crate::topic::queue::Level;
 
 /// What a topic is doing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -58,6 +59,18 @@ pub enum Receipt {
         /// Why.
         reason: HoldReason,
     },
+    /// In the turn that runs, which had begun before it came.
+    Injected {
+        /// The turn.
+        turn: TurnId,
+        /// The step that is the first to see it.
+        step: StepId,
+    },
+    /// Taken away: it never runs.
+    Dropped {
+        /// By whom.
+        by: String,
+    },
 }
 
 /// A user message and where it is.
@@ -72,12 +85,14 @@ pub struct MessageView {
     pub at: Timestamp,
     /// Where it is.
     pub receipt: Receipt,
+    /// How soon it is, or was, to be seen.
+    pub level: Level,
 }
 
 impl MessageView {
-    /// A picture of a message.
+    /// A picture of a message of the default level.
     pub fn new(message: MessageId, text: String, at: Timestamp, receipt: Receipt) -> Self {
-        Self { message, text, at, receipt }
+        Self { message, text, at, receipt, level: Level::default() }
     }
 }
 
@@ -98,6 +113,8 @@ pub struct TurnView {
     pub finished_at: Option<Timestamp>,
     /// Tokens that its steps used, as far as their models said.
     pub usage: Usage,
+    /// The turn that it takes up, which was cut short.
+    pub continues: Option<TurnId>,
 }
 
 /// One step of a turn.

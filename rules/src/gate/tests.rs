@@ -17,6 +17,7 @@ fn tool(effect: Effect, force_prompt: bool) -> ResolvedTool {
         title: None,
         effect,
         force_prompt,
+        interruptible: false,
         fingerprint: Digest([1; 32]),
         definition: Digest([2; 32]),
     }

@@ -28,6 +28,7 @@ fn tool(name: &str, fingerprint: u8, definition: u8) -> ResolvedTool {
         title: None,
         effect: Effect::Unknown,
         force_prompt: false,
+        interruptible: false,
         fingerprint: Digest([fingerprint; 32]),
         definition: Digest([definition; 32]),
     }

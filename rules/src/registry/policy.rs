@@ -21,7 +21,7 @@ use std::sync::Arc;
 use pilothouse_messages::id::ServerId;
 use pilothouse_messages::registry::Entry;
 use pilothouse_messages::tool::{ToolLists, ToolSource, identity_digits};
-use pilothouse_messages::topic::ResolvedTool;
+use pilothouse_messages::topic::{ResolvedTool, TopicConfig};
 
 use crate::name::{camel, legacy_name, legacy_parts, slug};
 
@@ -309,14 +309,28 @@ impl ToolPolicy {
     }
 }
 
-/// Why a topic's lists do not let this tool run; `None` if they do. Asked again when a call is sent, since lists may have
-/// become stricter by then.
-pub fn refusal<'a>(lists: &ToolLists, tool: impl Into<Identity<'a>>) -> Option<String> {
+/// Why a topic's lists do not let this tool run; `None` if they do.
+fn refusal<'a>(lists: &ToolLists, tool: impl Into<Identity<'a>>) -> Option<String> {
     match ToolPolicy::of(lists, PolicyReach::Everywhere).admits(tool) {
         Admission::Admitted => None,
         Admission::NotAllowed => Some("the topic's allow list does not have this tool".to_owned()),
         Admission::Denied(rule) => Some(format!("the topic's deny list has this tool, by \"{rule}\"")),
     }
+}
+
+/// Why a topic of this configuration may not use the tool; `None` if it may. Asked again when a call is sent, since the
+/// configuration may have become stricter by then.
+pub fn out_of_reach(config: &TopicConfig, tool: &ResolvedTool) -> Option<String> {
+    let is_chosen = match &tool.source {
+        ToolSource::Mcp { server, .. } => {
+            config.servers.as_ref().is_none_or(|chosen| chosen.contains(server))
+        }
+        ToolSource::Builtin { name } => config.builtins.as_ref().is_none_or(|chosen| chosen.contains(name)),
+    };
+    if !is_chosen {
+        return Some("the topic no longer uses this tool".to_owned());
+    }
+    refusal(&config.tools, tool)
 }
 
 /// What all of these lists together say: a deny from any wins, then a list that does not allow the tool.

@@ -59,6 +59,7 @@ pub(crate) fn offer_of(id: &str, tools: Vec<ToolDefinition>) -> ServerTools {
         disabled: Vec::new(),
         tools: Default::default(),
         force_prompt: Vec::new(),
+        interruptible: Vec::new(),
         effects: Vec::new(),
         trust_annotations: false,
     }

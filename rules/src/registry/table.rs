@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pilothouse_messages::id::ServerId;
 use pilothouse_messages::registry::Entry;
 use pilothouse_messages::scope::Scope;
+use pilothouse_messages::tool::Effect;
 use pilothouse_messages::topic::{ResolvedTool, TopicConfig};
 
 use super::Offered;
@@ -73,6 +74,7 @@ pub fn resolved(entry: &Entry) -> ResolvedTool {
         title: entry.definition.title.as_deref().map(|title| cut(title, TITLE_BYTES).to_owned()),
         effect: entry.effect,
         force_prompt: entry.force_prompt,
+        interruptible: entry.interruptible || entry.effect == Effect::Reads,
         fingerprint: entry.fingerprint,
         definition: entry.owner,
     }

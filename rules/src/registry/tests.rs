@@ -288,6 +288,7 @@ fn a_call_gets_the_tool_as_it_stands() {
         title: Some("Query".into()),
         effect: Effect::Unknown,
         force_prompt: true,
+        interruptible: false,
         fingerprint: described.fingerprint(),
         definition: tools.listing.listing.expect("it is warm").definition,
     };

@@ -9,12 +9,13 @@ use pilothouse_messages::call::{CallReceipt, CallResult};
 use pilothouse_messages::id::{ApprovalId, Attempt, CallId, MessageId, StepRef, TurnId};
 use pilothouse_messages::model::Usage;
 use pilothouse_messages::time::Timestamp;
-use pilothouse_messages::topic::{
-    HoldReason, PlannedCall, Receipt, RunBasis, StopReason, TopicEvent, TopicUpdate,
-};
+use pilothouse_messages::topic::{PlannedCall, Receipt, RunBasis, StopReason, TopicEvent, TopicUpdate};
 
 use super::open_turn::{Call, CardStage, Delivery, OpenTurn, Stage, Step};
-use super::{Closed, Held, Keyed, Message, TopicState, key_digest, text_digest};
+use super::progress::counted;
+use super::{Closed, TopicState};
+
+mod places;
 
 type Told = Vec<TopicUpdate>;
 
@@ -64,6 +65,9 @@ impl TopicState {
                 vec![settled(*approval, CardState::Expired, None, None)]
             }
             TopicEvent::StepFinished { at } => {
+                if let Some(open) = self.open.as_mut().filter(|open| open.turn == at.turn) {
+                    open.refusals = counted(&open.refusals, open.calls());
+                }
                 vec![TopicUpdate::StepFinished { turn: at.turn, step: at.step }]
             }
             TopicEvent::TurnFinished { turn, stop, at } => self.close_turn(*turn, stop, *at),
@@ -92,39 +96,46 @@ impl TopicState {
             TopicEvent::CallReceipted { call, attempt, receipt } => {
                 self.keep_receipt(*call, *attempt, receipt)
             }
-        }
-    }
-
-    fn accept(&mut self, id: MessageId, text: &str, key: Option<&str>, at: Timestamp) -> Told {
-        let key = key.map(key_digest);
-        if let Some(key) = key {
-            self.keys.insert(key, Keyed { message: id, text: text_digest(text), receipt: None });
-        }
-        self.last_message = id;
-        self.queue.push_back(Message { id, text: text.to_owned(), key, at });
-        // Without an open turn the message starts one in the same batch, and is told as accepted by it.
-        match &self.open {
-            Some(_) => vec![moved(id, Receipt::Queued { position: self.queue.len() })],
-            None => Told::new(),
+            TopicEvent::MessageEdited { message, text } => self.edit(*message, text),
+            TopicEvent::MessageDropped { message, by, at: _ } => self.drop_message(*message, by),
+            TopicEvent::QueueReordered { messages } => self.reorder(messages),
+            TopicEvent::MessageResent { message, at: _ } => self.resend(*message),
+            TopicEvent::LevelSet { message, level } => self.set_level(*message, *level),
+            TopicEvent::MessagesInjected { turn, step, messages } => self.inject((*turn, *step), messages),
+            TopicEvent::TurnContinued { turn, of } => self.continue_turn(*turn, *of),
+            TopicEvent::TurnResumed { turn: _, at: _ } => {
+                if let Some(open) = &mut self.open {
+                    open.resumed = true;
+                }
+                Told::new()
+            }
+            TopicEvent::TurnTermsSet { terms } => {
+                if let Some(config) = &mut self.config {
+                    config.turns.clone_from(terms);
+                }
+                Told::new()
+            }
         }
     }
 
     fn begin_turn(&mut self, turn: TurnId, messages: &[MessageId], at: Timestamp) -> Told {
         let Some(config) = self.config.clone() else { return Told::new() };
+        let places = self.places();
         let claimed = self.take_queued(messages);
         self.last_turn = turn;
         let mut told = vec![TopicUpdate::TurnStarted { turn, messages: messages.to_vec() }];
         for message in &claimed {
             told.push(self.place(message, Receipt::Accepted { turn }));
         }
-        let waiting = self.queue.iter().zip(1..);
-        told.extend(waiting.map(|(message, position)| moved(message.id, Receipt::Queued { position })));
+        told.extend(self.told_places(&places));
         self.open = Some(OpenTurn::new(turn, config, claimed, at));
         told
     }
 
     fn begin_step(&mut self, at: StepRef) -> Told {
         if let Some(open) = self.open.as_mut().filter(|open| open.turn == at.turn) {
+            // A further attempt takes the place of the one before.
+            open.steps.retain(|step| step.at.step != at.step);
             open.steps.push(Step { at, text: String::new(), calls: None });
         }
         Told::new()
@@ -212,6 +223,13 @@ impl TopicState {
         }
     }
 
+    fn continue_turn(&mut self, turn: TurnId, of: TurnId) -> Told {
+        if let Some(open) = self.open.as_mut().filter(|open| open.turn == turn) {
+            open.continues = Some(of);
+        }
+        self.carry_over(of, &Receipt::Accepted { turn })
+    }
+
     fn close_turn(&mut self, turn: TurnId, stop: &StopReason, at: Timestamp) -> Told {
         let Some(open) = self.open.take_if(|open| open.turn == turn) else { return Told::new() };
         let mut told = vec![TopicUpdate::TurnFinished { turn, stop: stop.clone() }];
@@ -222,6 +240,9 @@ impl TopicState {
                 told.push(update);
             }
         }
+        if stop.chains() {
+            told.extend(self.carry_over(turn, &receipt));
+        }
         self.last_stop = Some(stop.clone());
         let view = open.closed_view(&receipt, stop.clone(), at);
         self.closed.push_back(Closed { view: Arc::new(view), settled: open.settled });
@@ -230,31 +251,6 @@ impl TopicState {
             self.earlier_turns += 1;
         }
         told
-    }
-
-    fn hold(&mut self, messages: &[MessageId], reason: HoldReason) -> Told {
-        let mut told = Told::new();
-        for message in self.take_queued(messages) {
-            told.push(self.place(&message, Receipt::Held { reason }));
-            self.held.push(Held { message, reason });
-        }
-        told
-    }
-
-    /// Takes these messages out of the queue, in the queue's order.
-    fn take_queued(&mut self, messages: &[MessageId]) -> Vec<Message> {
-        let all = std::mem::take(&mut self.queue);
-        let (taken, left): (Vec<_>, Vec<_>) = all.into_iter().partition(|held| messages.contains(&held.id));
-        self.queue = left.into();
-        taken
-    }
-
-    /// Keeps where a message is now, for a sender that asks again by its key.
-    fn place(&mut self, message: &Message, receipt: Receipt) -> TopicUpdate {
-        if let Some(keyed) = message.key.and_then(|key| self.keys.get_mut(&key)) {
-            keyed.receipt = Some(receipt.clone());
-        }
-        moved(message.id, receipt)
     }
 
     fn step_mut(&mut self, at: StepRef) -> Option<&mut Step> {

@@ -14,7 +14,7 @@ use super::ending::awaited;
 use super::open_turn::{Call, CardStage, Delivery, OpenTurn, Stage};
 use super::{Ruling, TopicState};
 use crate::gate::{Modes, Need, headless, need_in};
-use crate::registry::policy::refusal;
+use crate::registry::policy::out_of_reach;
 
 /// A larger receipt is not kept: its call cannot go on after a restart.
 const RECEIPT_BYTES_MAX: usize = 64 << 10;
@@ -173,7 +173,7 @@ impl<'a> Draft<'a> {
         let denied = |call: &Call| {
             // What guards said is on the card; here only what changed counts.
             let tool = call.planned.tool.as_ref()?;
-            if let Some(words) = refusal(&newest.tools, tool) {
+            if let Some(words) = out_of_reach(newest, tool) {
                 return Some((call.planned.call, awaited(call)?, words));
             }
             match need_in(tool, &Findings::default(), modes, headless) {

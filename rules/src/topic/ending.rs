@@ -8,6 +8,7 @@ use pilothouse_messages::topic::{
 };
 
 use super::Ruling;
+use super::continuing::resumes;
 use super::draft::Draft;
 use super::open_turn::{Call, OpenTurn, Stage};
 use crate::cut::{NAME_BYTES, cut};
@@ -15,10 +16,14 @@ use crate::cut::{NAME_BYTES, cut};
 /// How often a call is tried over restarts: one that ends the process each time is not run for ever.
 const ATTEMPTS_MAX: Attempt = Attempt(3);
 
-/// Whether a turn that was cut off stays open, because a call of it waits for a person.
+/// What becomes of a turn that was cut off.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
+    /// It stays open, because a call of it waits for a person.
     Stays,
+    /// It goes on by itself.
+    Resumes,
+    /// It ends as interrupted.
     Ends,
 }
 
@@ -26,16 +31,21 @@ impl Draft<'_> {
     pub(super) fn stop(mut self, by: &str) -> Ruling {
         let Some(turn) = &self.state.open else { return self.answer(TopicAnswer::Stopped { turn: None }) };
         let who = format!("stopped by {}", cut(by, NAME_BYTES));
+        self.cut_off(turn, &who, StopReason::Aborted, HoldReason::Aborted);
+        self.answer(TopicAnswer::Stopped { turn: Some(turn.turn) })
+    }
+
+    /// Ends the turn with all that runs and waits in it.
+    fn cut_off(&mut self, turn: &OpenTurn, words: &str, stop: StopReason, hold: HoldReason) {
         for call in turn.unfinished() {
-            self.cancel_call(call, &who);
+            self.cancel_call(call, words);
         }
-        self.end_turn(turn, StopReason::Aborted, HoldReason::Aborted);
+        self.end_turn(turn, stop, hold);
         self.directive(Directive::CancelTurn { turn: turn.turn });
         let approvals: Vec<ApprovalId> = turn.unfinished().filter_map(awaited).collect();
         if !approvals.is_empty() {
-            self.directive(Directive::WithdrawCards { approvals, reason: who });
+            self.directive(Directive::WithdrawCards { approvals, reason: words.to_owned() });
         }
-        self.answer(TopicAnswer::Stopped { turn: Some(turn.turn) })
     }
 
     /// Settles what a crash or restart has left open: nothing of it runs by itself, but for calls that go on by what
@@ -53,11 +63,41 @@ impl Draft<'_> {
             Recovery::ProcessRestart => "the process was restarted",
             Recovery::SessionRestart => "the session was restarted",
         };
-        let fate = if turn.unfinished().any(is_taken_up) { Fate::Stays } else { fate(turn) };
+        let fate = match fate(turn) {
+            _ if turn.unfinished().any(is_taken_up) => Fate::Stays,
+            Fate::Ends if resumes(turn) => Fate::Resumes,
+            fate @ (Fate::Ends | Fate::Stays | Fate::Resumes) => fate,
+        };
+        let mut running = 0;
         for call in turn.unfinished() {
-            self.recover_call(call, fate, words);
+            running += usize::from(self.recover_call(call, fate, words));
         }
-        self.interrupt(turn, fate, words, cause.into());
+        match fate {
+            Fate::Stays => self.hold_queue(cause.into()),
+            Fate::Ends => {
+                self.end_turn(turn, StopReason::Interrupted(words.to_owned()), cause.into());
+            }
+            Fate::Resumes => {
+                self.hold_queue(cause.into());
+                self.resume_model(turn);
+                if let Some(step) = turn.steps.last().filter(|step| step.calls.is_some() && running == 0) {
+                    self.step_boundary(turn, step.at);
+                }
+            }
+        }
+        self.noted()
+    }
+
+    /// Ends a turn whose time is over, like a stop.
+    pub(super) fn tick(mut self) -> Ruling {
+        let over = |turn: &&OpenTurn| turn.ends_at().is_some_and(|at| at <= self.now);
+        let Some(turn) = self.state.open.as_ref().filter(over) else { return self.noted() };
+        self.cut_off(
+            turn,
+            "the time of the turn was used up",
+            StopReason::BudgetExhausted,
+            HoldReason::TurnEnded,
+        );
         self.noted()
     }
 
@@ -74,16 +114,15 @@ impl Draft<'_> {
         for call in turn.unfinished().filter(|call| !call.is_awaiting()) {
             self.cancel_call(call, words);
         }
-        self.interrupt(turn, fate(turn), words, HoldReason::ShutDown);
+        match fate(turn) {
+            Fate::Stays => self.hold_queue(HoldReason::ShutDown),
+            Fate::Ends | Fate::Resumes => {
+                let stop = StopReason::Interrupted(words.to_owned());
+                self.end_turn(turn, stop, HoldReason::ShutDown);
+            }
+        }
         self.directive(Directive::CancelTurn { turn: turn.turn });
         self.noted()
-    }
-
-    fn interrupt(&mut self, turn: &OpenTurn, fate: Fate, words: &str, hold: HoldReason) {
-        match fate {
-            Fate::Stays => self.hold_queue(hold),
-            Fate::Ends => self.end_turn(turn, StopReason::Interrupted(words.to_owned()), hold),
-        }
     }
 
     fn cancel_call(&mut self, call: &Call, who: &str) {
@@ -97,22 +136,25 @@ impl Draft<'_> {
         self.finish_call(call.planned.call, call.attempt(), result);
     }
 
-    fn recover_call(&mut self, call: &Call, fate: Fate, words: &str) {
+    /// Settles what a crash has left of a call; answers whether it runs again.
+    fn recover_call(&mut self, call: &Call, fate: Fate, words: &str) -> bool {
         match &call.stage {
             Stage::Running { attempt, basis, receipt, .. } => {
                 let goes_on = match receipt.as_ref().filter(|_| is_taken_up(call)) {
                     Some(receipt) => self.take_up(call, *attempt, basis, receipt),
-                    None => fate == Fate::Stays && self.run_again(call, *attempt, basis),
+                    None => fate != Fate::Ends && self.run_again(call, *attempt, basis),
                 };
-                if !goes_on {
-                    let text = format!("{words} after this call was sent: nobody knows whether it ran");
-                    let result = CallResult::said(CallOutcome::Unknown, text);
-                    self.finish_call(call.planned.call, *attempt, result);
+                if goes_on {
+                    return true;
                 }
+                let text = format!("{words} after this call was sent: nobody knows whether it ran");
+                let result = CallResult::said(CallOutcome::Unknown, text);
+                self.finish_call(call.planned.call, *attempt, result);
             }
             Stage::Planned => self.cancel_call(call, words),
             Stage::Awaiting { .. } | Stage::Finished(_) => {}
         }
+        false
     }
 
     /// Starts the next attempt of a call by what its server handed out; answers whether it did.

@@ -2,10 +2,12 @@
 
 use pilothouse_messages::tool::ToolLists;
 use pilothouse_messages::topic::{
-    ConfigPatch, Headless, Receipt, TopicAnswer, TopicConfig, TopicEvent, TopicRejection,
+    ConfigPatch, Configured, Headless, Level, Receipt, TopicAnswer, TopicConfig, TopicEvent, TopicRejection,
+    TurnTerms,
 };
 
 use super::draft::Draft;
+use super::settings::{Turn, changed};
 use super::{Keyed, Ruling, TopicState, key_digest, text_digest};
 use crate::gate::is_within;
 
@@ -38,8 +40,7 @@ impl Draft<'_> {
     pub(super) fn configure(self, current: &TopicConfig, patch: &ConfigPatch) -> Ruling {
         let patched = current.patched(patch);
         if patched == *current {
-            let at_next_turn = self.state.open.is_some();
-            return self.answer(TopicAnswer::Configured { at_next_turn });
+            return self.answer(TopicAnswer::Configured(Configured::default()));
         }
         self.allows(&patched)?;
         self.record_config(patched)
@@ -47,54 +48,61 @@ impl Draft<'_> {
 
     /// What is stricter counts at once, also for cards that wait.
     fn record_config(mut self, config: TopicConfig) -> Ruling {
-        let headless = config.headless;
-        let terms = (config.tools.clone(), config.context_window);
+        let turn = if self.state.open.is_some() { Turn::Open } else { Turn::Closed };
+        // Of a topic that was never opened everything is new, and counts.
+        let changed = self.state.config.as_ref().map(|current| changed(current, &config, turn));
         let tightened = self.state.open.as_ref().map(|turn| (turn, config.clone()));
-        // What is stored of it leaves these out; the events after it say them, where they are not the default.
+        self.record_parts(config);
+        if let Some((turn, config)) = tightened {
+            self.tighten(turn, &config);
+        }
+        self.answer(TopicAnswer::Configured(changed.unwrap_or_default()))
+    }
+
+    /// What is stored of a configuration leaves some of it out; the events after it say those, where they are not the
+    /// default.
+    fn record_parts(&mut self, config: TopicConfig) {
+        let TopicConfig { headless, tools, context_window, turns, .. } = config.clone();
         let stored = TopicConfig {
             headless: Headless::default(),
             tools: ToolLists::default(),
             context_window: None,
+            turns: TurnTerms::default(),
             ..config
         };
         self.event(TopicEvent::Configured { config: stored, at: self.now });
         if headless != Headless::default() {
             self.event(TopicEvent::HeadlessSet { headless });
         }
-        if terms != (ToolLists::default(), None) {
-            let (tools, context_window) = terms;
+        if (&tools, context_window) != (&ToolLists::default(), None) {
             self.event(TopicEvent::ToolTermsSet { tools, context_window });
         }
-        if let Some((turn, config)) = tightened {
-            self.tighten(turn, &config);
+        if turns != TurnTerms::default() {
+            self.event(TopicEvent::TurnTermsSet { terms: turns });
         }
-        let at_next_turn = self.state.open.is_some();
-        self.answer(TopicAnswer::Configured { at_next_turn })
     }
 
     /// Takes a message: it starts a turn, or waits for the open one.
-    pub(super) fn send(mut self, text: &str, key: Option<&str>) -> Ruling {
+    pub(super) fn send(mut self, text: &str, key: Option<&str>, level: Level) -> Ruling {
         if text.trim().is_empty() {
             return Err(TopicRejection::EmptyText);
         }
         if let Some(keyed) = key.and_then(|key| self.state.keys.get(&key_digest(key))) {
             return self.sent_before(keyed, text);
         }
-        let queued = self.state.open.is_some();
-        if queued {
+        if self.state.open.is_some() {
             self.state.has_place()?;
+            self.state.has_place_for_holding()?;
         }
-        self.state.has_room_for(text.len() + key.map_or(0, str::len))?;
+        self.state.has_room_for(text.len() + key.map_or(0, str::len), 0)?;
         let message = self.state.last_message.next();
         let (text, key) = (text.to_owned(), key.map(str::to_owned));
         self.event(TopicEvent::MessageAccepted { message, text, key, at: self.now });
-        let receipt = if queued {
-            Receipt::Queued { position: self.state.queue.len() + 1 }
-        } else {
-            self.start_turn(message);
-            Receipt::Accepted { turn: self.state.last_turn.next() }
-        };
-        self.answer(TopicAnswer::Sent { message, receipt })
+        if level != Level::default() {
+            self.event(TopicEvent::LevelSet { message, level });
+        }
+        self.arrive(message, level);
+        self.answer_place(message)
     }
 
     fn sent_before(self, keyed: &Keyed, text: &str) -> Ruling {
@@ -108,21 +116,6 @@ impl Draft<'_> {
 }
 
 impl TopicState {
-    fn has_place(&self) -> Result<(), TopicRejection> {
-        let (queued, limit) = (self.queue.len(), self.limits.queued_messages);
-        if queued >= limit { Err(TopicRejection::QueueFull { queued, limit }) } else { Ok(()) }
-    }
-
-    /// A message that need not wait has the bound of one that does: any may have to, and every record has to be kept.
-    fn has_room_for(&self, bytes: usize) -> Result<(), TopicRejection> {
-        let waiting: usize = self.queue.iter().map(|message| message.text.len()).sum();
-        let (bytes, limit) = (waiting + bytes, self.limits.queued_bytes);
-        if bytes > limit {
-            return Err(TopicRejection::QueueBytes { bytes, limit });
-        }
-        Ok(())
-    }
-
     fn receipt_of(&self, keyed: &Keyed) -> Receipt {
         let place = || self.queue.iter().position(|message| message.id == keyed.message);
         // A keyed message without a recorded place is in the queue.

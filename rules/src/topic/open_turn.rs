@@ -1,13 +1,19 @@
 //! The turn that runs: its steps, and where each of their calls is.
 
+use std::time::Duration;
+
 use pilothouse_messages::approval::Card;
 use pilothouse_messages::call::{CallReceipt, CallResult};
-use pilothouse_messages::id::{ApprovalId, Attempt, CallId, StepRef, TenantId, TopicId, TurnId};
+use pilothouse_messages::id::{
+    ApprovalId, Attempt, CallId, MessageId, StepId, StepRef, TenantId, TopicId, TurnId,
+};
+use pilothouse_messages::limits::WAIT_MAX;
 use pilothouse_messages::model::Usage;
 use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::topic::{CallPlan, PlannedCall, RunBasis, TopicConfig, TopicStatus};
 
 use super::Message;
+use super::progress::Refusals;
 
 /// The open turn. Only its last step can have a running model or unfinished calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,8 +28,16 @@ pub(super) struct OpenTurn {
     /// Whether one of those expired, which ends the turn at its step boundary.
     pub(super) expired: bool,
     pub(super) started_at: Timestamp,
-    /// Tokens that its steps used.
+    /// Messages that joined it, and the step that was the first to see each.
+    pub(super) injected: Vec<(MessageId, StepId)>,
+    /// The turn that it takes up.
+    pub(super) continues: Option<TurnId>,
+    /// Whether it has gone on after a crash.
+    pub(super) resumed: bool,
+    /// What its model steps have used.
     pub(super) usage: Usage,
+    /// Calls of its last step that were refused, and how often in a row.
+    pub(super) refusals: Refusals,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,8 +97,18 @@ impl OpenTurn {
             settled: Vec::new(),
             expired: false,
             started_at,
+            injected: Vec::new(),
+            continues: None,
+            resumed: false,
             usage: Usage::default(),
+            refusals: Refusals::new(),
         }
+    }
+
+    /// When its time is over.
+    pub(super) fn ends_at(&self) -> Option<Timestamp> {
+        let time = self.config.turns.budget.wall_ms.map(Duration::from_millis)?;
+        Some(self.started_at.after(time.min(WAIT_MAX)))
     }
 
     pub(super) fn status(&self) -> TopicStatus {
@@ -165,6 +189,12 @@ impl Call {
     /// `true` if it waits for a person who may be shown its card.
     pub(super) fn is_shown(&self) -> bool {
         matches!(self.stage, Stage::Awaiting { card: CardStage::Stored, .. })
+    }
+
+    /// `true` if it runs and a message that cannot wait may cancel it.
+    pub(super) fn is_interruptible(&self) -> bool {
+        matches!(self.stage, Stage::Running { .. })
+            && self.planned.tool.as_ref().is_some_and(|tool| tool.interruptible)
     }
 
     /// The attempt that runs; 0 if none does.

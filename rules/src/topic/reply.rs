@@ -16,6 +16,7 @@ use super::draft::Draft;
 use super::open_turn::{OpenTurn, card};
 use crate::cut::cut;
 use crate::gate::{Modes, Need, headless, need_in};
+use crate::registry::policy::out_of_reach;
 
 impl Draft<'_> {
     pub(super) fn model_text(mut self, at: StepRef, delta: &str) -> Ruling {
@@ -132,6 +133,9 @@ impl Draft<'_> {
             Resolution::Tool(tool) => tool.as_ref(),
         };
         let newest = self.state.config.as_ref().unwrap_or(&turn.config);
+        if let Some(words) = out_of_reach(newest, tool) {
+            return (Some(tool.clone()), CallPlan::Deny(words));
+        }
         let plan = match need_in(tool, &asked.findings, self.modes(turn), headless(&turn.config, newest)) {
             Need::Run(basis) => CallPlan::Run(basis),
             Need::Deny(reason) => CallPlan::Deny(reason),

@@ -1,5 +1,9 @@
+mod budgets;
 mod cards;
+mod continuing;
 mod ending;
+mod levels;
+mod queue;
 mod random;
 mod receipts;
 mod steering;

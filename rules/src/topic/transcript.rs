@@ -18,11 +18,14 @@ use pilothouse_messages::model::{HistoryCall, HistoryItem};
 use pilothouse_messages::topic::{PlannedCall, TopicEvent};
 use serde_json::Value;
 
+/// What a model is told that is to go on in the middle of its text.
+const GO_ON: &str = "Go on where you stopped.";
+
 /// The conversation so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Transcript {
     entries: Vec<Entry>,
-    /// Messages that no turn has claimed.
+    /// Messages that no turn has claimed: they wait, or are held.
     waiting: BTreeMap<MessageId, String>,
     /// Text of the reply that the model is writing.
     partial: String,
@@ -49,13 +52,19 @@ impl Transcript {
             TopicEvent::MessageAccepted { message, text, .. } => {
                 self.waiting.insert(*message, text.clone());
             }
-            TopicEvent::TurnStarted { messages, .. } => {
+            TopicEvent::TurnStarted { messages, .. } | TopicEvent::MessagesInjected { messages, .. } => {
                 let claimed = messages.iter().filter_map(|message| self.waiting.remove(message));
                 self.entries.extend(claimed.map(Entry::User));
             }
-            TopicEvent::MessagesHeld { messages, .. } => {
-                self.waiting.retain(|message, _| !messages.contains(message));
+            TopicEvent::MessageEdited { message, text } => {
+                if let Some(waiting) = self.waiting.get_mut(message) {
+                    waiting.clone_from(text);
+                }
             }
+            TopicEvent::MessageDropped { message, .. } => {
+                self.waiting.remove(message);
+            }
+            TopicEvent::TurnContinued { .. } => self.ask_to_go_on(),
             TopicEvent::StepStarted { .. } => self.partial.clear(),
             TopicEvent::TextAppended { delta, .. } => self.partial.push_str(delta),
             TopicEvent::StepReplied { text, calls, .. } => self.reply(text.clone(), calls),
@@ -80,7 +89,13 @@ impl Transcript {
             | TopicEvent::CardOpened { .. }
             | TopicEvent::Recovered { .. }
             | TopicEvent::HeadlessSet { .. }
-            | TopicEvent::ToolTermsSet { .. } => {}
+            | TopicEvent::ToolTermsSet { .. }
+            | TopicEvent::MessagesHeld { .. }
+            | TopicEvent::QueueReordered { .. }
+            | TopicEvent::MessageResent { .. }
+            | TopicEvent::LevelSet { .. }
+            | TopicEvent::TurnResumed { .. }
+            | TopicEvent::TurnTermsSet { .. } => {}
         }
     }
 
@@ -105,6 +120,14 @@ impl Transcript {
     fn say(&mut self, text: String, calls: Vec<Asked>) {
         if !text.is_empty() || !calls.is_empty() {
             self.entries.push(Entry::Assistant { text, calls });
+        }
+    }
+
+    /// A turn that takes up one that was cut short in its text begins behind the model's own words, where providers
+    /// expect a person's.
+    fn ask_to_go_on(&mut self) {
+        if matches!(self.entries.last(), Some(Entry::Assistant { calls, .. }) if calls.is_empty()) {
+            self.entries.push(Entry::User(GO_ON.to_owned()));
         }
     }
 

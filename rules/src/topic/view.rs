@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pilothouse_messages::id::TopicId;
+use pilothouse_messages::id::{MessageId, TopicId};
 use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::topic::{
     CallState, CallView, MessageView, Receipt, StepView, StopReason, TopicConfig, TopicView, TurnView,
@@ -33,28 +33,40 @@ impl TopicState {
 
 impl Message {
     fn view(&self, receipt: Receipt) -> MessageView {
-        MessageView::new(self.id, self.text.clone(), self.at, receipt)
+        let mut view = MessageView::new(self.id, self.text.clone(), self.at, receipt);
+        view.level = self.level;
+        view
     }
 }
 
 impl OpenTurn {
     fn view(&self) -> TurnView {
-        self.shown(&Receipt::Accepted { turn: self.turn })
+        self.shown(|message| self.receipt_of(message))
+    }
+
+    /// Where a message of this turn is while it runs.
+    pub(super) fn receipt_of(&self, message: MessageId) -> Receipt {
+        let turn = self.turn;
+        match self.injected.iter().find(|(injected, _)| *injected == message) {
+            Some((_, step)) => Receipt::Injected { turn, step: *step },
+            None => Receipt::Accepted { turn },
+        }
     }
 
     /// The turn as it stays in the view after its end.
     pub(super) fn closed_view(&self, receipt: &Receipt, stop: StopReason, at: Timestamp) -> TurnView {
-        TurnView { stop: Some(stop), finished_at: Some(at), ..self.shown(receipt) }
+        TurnView { stop: Some(stop), finished_at: Some(at), ..self.shown(|_| receipt.clone()) }
     }
 
-    fn shown(&self, receipt: &Receipt) -> TurnView {
+    fn shown(&self, receipt: impl Fn(MessageId) -> Receipt) -> TurnView {
         TurnView {
             turn: self.turn,
-            messages: self.messages.iter().map(|message| message.view(receipt.clone())).collect(),
+            messages: self.messages.iter().map(|message| message.view(receipt(message.id))).collect(),
             steps: self.steps.iter().map(Step::view).collect(),
             stop: None,
             started_at: self.started_at,
             finished_at: None,
+            continues: self.continues,
             usage: self.usage,
         }
     }

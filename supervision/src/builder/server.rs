@@ -249,6 +249,13 @@ impl Server {
         self.with(|definition| definition.force_prompt.push(tool))
     }
 
+    /// Lets a message of level [`Now`](pilothouse_messages::topic::Level::Now) cancel one tool while it runs. One that
+    /// reads may always be cancelled so.
+    pub fn interruptible(self, tool: impl Into<String>) -> Self {
+        let tool = tool.into();
+        self.with(|definition| definition.interruptible.push(tool))
+    }
+
     /// Hides one tool.
     pub fn hide(self, tool: impl Into<String>) -> Self {
         let tool = tool.into();

@@ -399,6 +399,7 @@ impl House {
             title: None,
             effect: entry.effect,
             force_prompt: entry.force_prompt,
+            interruptible: false,
             fingerprint: entry.fingerprint,
             definition: entry.owner,
         })
@@ -414,6 +415,7 @@ impl House {
             title: None,
             effect: Effect::Unknown,
             force_prompt: false,
+            interruptible: false,
             fingerprint: function.definition.fingerprint(),
             definition: Digest([0; 32]),
         })

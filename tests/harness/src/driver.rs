@@ -17,6 +17,7 @@ use crate::line::{Cursor, Expect, ExpectAbsent, Line, LineError, Pattern, Search
 mod models;
 mod news;
 mod out;
+mod queue;
 mod refusal;
 mod show;
 mod stage;
@@ -161,7 +162,7 @@ impl Driver {
             Verb::Crash => crash(),
             verb => {
                 let out = self.out.clone();
-                match out.hold(answer(&mut self.stage, line, verb)).await {
+                match out.hold(Box::pin(answer(&mut self.stage, line, verb))).await {
                     Ok(Some(fields)) => out.reply(line, fields),
                     // The reply comes when it is there.
                     Ok(None) => {}
@@ -248,6 +249,12 @@ async fn answer(stage: &mut Stage, line: usize, verb: Verb) -> Result<Option<Fie
         Verb::Grants => stage.grants().await,
         Verb::Revoke(fields) => stage.revoke(fields).await,
         Verb::Restart => stage.restart().await,
+        Verb::Continue(fields) => stage.continue_turn(fields).await,
+        Verb::Edit(fields) => stage.edit(fields).await,
+        Verb::Drop(fields) => stage.drop_message(fields).await,
+        Verb::Reorder(fields) => stage.reorder(fields).await,
+        Verb::Resend(fields) => stage.resend(fields).await,
+        Verb::Relevel(fields) => stage.relevel(fields).await,
         // These wait or end, and have no reply.
         Verb::Expect(_) | Verb::ExpectAbsent(_) | Verb::Sleep(_) | Verb::Crash => return Ok(None),
     }

@@ -7,6 +7,7 @@ use serde_json::Value;
 mod expect;
 mod fields;
 mod find;
+mod queue;
 mod unavailable;
 mod verb;
 mod write;
@@ -14,10 +15,11 @@ mod write;
 pub use expect::{Expect, ExpectAbsent, Pattern, Since};
 pub use fields::{
     AttachFields, CallFields, Cards, ConfigFields, ConfigureFields, DecideFields, DetachFields, EnableFields,
-    Level, ListFields, ModelFields, Reach, RefreshFields, RestartFields, RevokeFields, Scope, SendFields,
-    ServerFields, SleepFields, StdioFields, Steering, StopFields, TopicFields, TransportFields, ViewFields,
+    ListFields, ModelFields, Reach, RefreshFields, RestartFields, RevokeFields, Scope, SendFields,
+    ServerFields, SleepFields, StdioFields, StopFields, TopicFields, TransportFields, ViewFields,
 };
 pub use find::{Cursor, Search, matches};
+pub use queue::{DropFields, EditFields, RelevelFields, ReorderFields, ResendFields};
 pub use verb::Verb;
 pub use write::{Body, Line, Outcome, Writer};
 

@@ -6,6 +6,7 @@ mod driver {
     mod files;
     mod http;
     mod meta;
+    mod queue;
     mod run;
     mod windows;
 }

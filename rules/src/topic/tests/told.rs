@@ -228,6 +228,7 @@ fn the_view_shows_the_open_turn_the_last_closed_ones_and_every_waiting_message()
         stop: Some(StopReason::Completed),
         started_at: NOW,
         finished_at: Some(NOW),
+        continues: None,
         usage: Usage { input: 3, output: 2 },
     };
     let calls = vec![
@@ -242,6 +243,7 @@ fn the_view_shows_the_open_turn_the_last_closed_ones_and_every_waiting_message()
         stop: None,
         started_at: NOW,
         finished_at: None,
+        continues: None,
         usage: Usage { input: 3, output: 2 },
     };
     expected.turns = vec![closed.into(), running.into()];

@@ -5,8 +5,8 @@ use pilothouse_messages::id::{Attempt, TenantId};
 use pilothouse_messages::limits::Limits;
 use pilothouse_messages::model::{FinishReason, Usage};
 use pilothouse_messages::topic::{
-    CallPlan, ConfigPatch, Recovery, StopReason, TopicAnswer, TopicCommand, TopicConfig, TopicEvent,
-    TopicRejection, TopicStatus as Is,
+    CallPlan, ConfigPatch, Configured, Recovery, Setting, StopReason, TopicAnswer, TopicCommand, TopicConfig,
+    TopicEvent, TopicRejection, TopicStatus as Is,
 };
 
 use super::words::{
@@ -53,16 +53,19 @@ fn opening_again_is_recorded_only_if_it_changes_something_and_never_changes_the_
     let (first, other) = (TopicConfig::new("m"), TopicConfig::new("n"));
     let mut foreign = TopicConfig::new("m");
     foreign.tenant = TenantId::new("foreign").expect("an id");
-    let said = |at_next_turn| TopicAnswer::Configured { at_next_turn };
+    let said =
+        |now: &[Setting]| TopicAnswer::Configured(Configured { now: now.to_vec(), next_turn: Vec::new() });
     check(
         [],
         vec![
-            on(opens(first.clone()), Is::Idle).answers(said(false)).records([configured(first.clone())]),
+            on(opens(first.clone()), Is::Idle).answers(said(&[])).records([configured(first.clone())]),
             on(opens(first.clone()), Is::Idle),
             on(opens(foreign), Is::Idle).refused(TopicRejection::OtherTenant),
-            on(opens(other.clone()), Is::Idle).answers(said(false)).records([configured(other.clone())]),
-            on(model_patch("n"), Is::Idle).answers(said(false)),
-            on(model_patch("m"), Is::Idle).answers(said(false)).records([configured(first)]),
+            on(opens(other.clone()), Is::Idle)
+                .answers(said(&[Setting::Model]))
+                .records([configured(other.clone())]),
+            on(model_patch("n"), Is::Idle).answers(said(&[])),
+            on(model_patch("m"), Is::Idle).answers(said(&[Setting::Model])).records([configured(first)]),
         ],
     );
 }
@@ -76,7 +79,10 @@ fn a_change_while_a_turn_runs_waits_for_the_next_turn() {
         [open(), send("a")],
         vec![
             on(change.clone(), Is::Pending)
-                .answers(TopicAnswer::Configured { at_next_turn: true })
+                .answers(TopicAnswer::Configured(Configured {
+                    now: Vec::new(),
+                    next_turn: vec![Setting::Model, Setting::MaxSteps],
+                }))
                 .records([configured(config)]),
             on(replies(1, 1, "", vec![missing()]), Is::Streaming)
                 .records([

@@ -14,8 +14,9 @@ use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::tool::{Effect, ToolSource};
 use pilothouse_messages::topic::command::Payment;
 use pilothouse_messages::topic::{
-    CallPlan, CardNews, Directive, Findings, HoldReason, ModelReply, PlannedCall, Receipt, RequestedCall,
-    Resolution, ResolvedTool, RunBasis, StopReason, TopicAnswer, TopicCommand, TopicConfig, TopicEvent,
+    CallPlan, CardNews, Directive, Findings, HoldReason, Level, ModelReply, PlannedCall, QueueCommand,
+    Receipt, RequestedCall, Resolution, ResolvedTool, RunBasis, StopReason, TopicAnswer, TopicCommand,
+    TopicConfig, TopicEvent, TurnTerms,
 };
 
 use super::{NOW, topic};
@@ -39,11 +40,43 @@ pub(super) fn open() -> TopicCommand {
 }
 
 pub(super) fn send(text: &str) -> TopicCommand {
-    TopicCommand::Send { text: text.into(), key: None }
+    TopicCommand::Send { text: text.into(), key: None, level: Level::NextStep }
 }
 
 pub(super) fn send_keyed(text: &str, key: &str) -> TopicCommand {
-    TopicCommand::Send { text: text.into(), key: Some(key.into()) }
+    TopicCommand::Send { text: text.into(), key: Some(key.into()), level: Level::NextStep }
+}
+
+pub(super) fn send_at(level: Level, text: &str) -> TopicCommand {
+    TopicCommand::Send { text: text.into(), key: None, level }
+}
+
+/// A topic whose turns run on these terms.
+pub(super) fn opens_with(terms: TurnTerms) -> TopicCommand {
+    let mut config = TopicConfig::new("m");
+    config.turns = terms;
+    TopicCommand::Open { config }
+}
+
+pub(super) fn edits(message: u64, text: &str) -> TopicCommand {
+    TopicCommand::Queue(QueueCommand::Edit { message: MessageId(message), text: text.into() })
+}
+
+pub(super) fn drops(message: u64) -> TopicCommand {
+    TopicCommand::Queue(QueueCommand::Drop { message: MessageId(message), by: "ann".into() })
+}
+
+pub(super) fn reorders(messages: &[u64]) -> TopicCommand {
+    let messages = messages.iter().copied().map(MessageId).collect();
+    TopicCommand::Queue(QueueCommand::Reorder { messages })
+}
+
+pub(super) fn resends(message: u64) -> TopicCommand {
+    TopicCommand::Queue(QueueCommand::Resend { message: MessageId(message) })
+}
+
+pub(super) fn relevels(message: u64, level: Level) -> TopicCommand {
+    TopicCommand::Queue(QueueCommand::Relevel { message: MessageId(message), level })
 }
 
 pub(super) fn stop() -> TopicCommand {
@@ -102,6 +135,7 @@ pub(super) fn tool(name: &str, effect: Effect) -> ResolvedTool {
         title: Some(name.to_uppercase()),
         effect,
         force_prompt: false,
+        interruptible: effect == Effect::Reads,
         fingerprint: Digest([1; 32]),
         definition: Digest([2; 32]),
     }
@@ -126,6 +160,11 @@ pub(super) fn look() -> RequestedCall {
 /// A call that asks.
 pub(super) fn change() -> RequestedCall {
     requested("change", Resolution::Tool(Box::new(tool("change", Effect::Edits))))
+}
+
+/// A call of a tool of this effect.
+pub(super) fn requested_of(name: &str, effect: Effect) -> RequestedCall {
+    requested(name, Resolution::Tool(Box::new(tool(name, effect))))
 }
 
 /// A call of a tool that does not exist.
@@ -192,8 +231,21 @@ pub(super) fn accepted(message: u64, text: &str) -> TopicEvent {
 
 /// The two events with which a turn begins.
 pub(super) fn turn_starts(turn: u64, message: u64) -> [TopicEvent; 2] {
-    let messages = vec![MessageId(message)];
+    turn_starts_with(turn, &[message])
+}
+
+pub(super) fn turn_starts_with(turn: u64, messages: &[u64]) -> [TopicEvent; 2] {
+    let messages = messages.iter().copied().map(MessageId).collect();
     [TopicEvent::TurnStarted { turn: TurnId(turn), messages, at: NOW }, step_starts(turn, 1)]
+}
+
+pub(super) fn leveled(message: u64, level: Level) -> TopicEvent {
+    TopicEvent::LevelSet { message: MessageId(message), level }
+}
+
+pub(super) fn injected(turn: u64, step: u32, messages: &[u64]) -> TopicEvent {
+    let messages = messages.iter().copied().map(MessageId).collect();
+    TopicEvent::MessagesInjected { turn: TurnId(turn), step: StepId(step), messages }
 }
 
 pub(super) fn step_starts(turn: u64, step: u32) -> TopicEvent {
@@ -288,6 +340,10 @@ pub(super) fn took(message: u64, turn: u64) -> TopicAnswer {
 
 pub(super) fn queued(message: u64, position: usize) -> TopicAnswer {
     sent(message, Receipt::Queued { position })
+}
+
+pub(super) fn held_for(message: u64, reason: HoldReason) -> TopicAnswer {
+    sent(message, Receipt::Held { reason })
 }
 
 pub(super) fn sent(message: u64, receipt: Receipt) -> TopicAnswer {

@@ -116,9 +116,55 @@ fn a_message_that_waited_comes_after_the_results_of_the_turn_that_yielded_to_it(
 }
 
 #[test]
-fn a_held_message_is_not_in_it_and_is_forgotten() {
+fn a_message_is_told_as_it_was_mended_and_one_that_was_dropped_is_forgotten() {
+    let (message, at) = (MessageId(2), AT);
+    let held = TopicEvent::MessagesHeld { messages: vec![message], reason: HoldReason::Aborted };
+    let mended = TopicEvent::MessageEdited { message, text: "mended".into() };
+    let resent = TopicEvent::MessageResent { message, at };
+    let dropped = TopicEvent::MessageDropped { message, by: "ann".into(), at };
+    check(vec![sent(2, "held"), held.clone(), mended, resent, started(1, 2)], vec![user("mended")]);
+    assert_eq!(folded(&[sent(2, "held"), held, dropped]), Transcript::default());
+}
+
+#[test]
+fn a_turn_that_takes_up_cut_words_is_asked_to_go_on_and_one_behind_a_result_is_not() {
+    let goes_on = TopicEvent::TurnContinued { turn: TurnId(2), of: TurnId(1) };
+    let cut = ended(1, StopReason::OutputTruncated);
+    let asked = user("Go on where you stopped.");
+    check(
+        vec![sent(1, "hi"), started(1, 1), replied("Once", 0), cut.clone(), goes_on.clone()],
+        vec![user("hi"), assistant("Once", 0), asked],
+    );
+    check(
+        vec![sent(1, "hi"), started(1, 1), replied("", 1), returned(0, "A"), cut, goes_on],
+        vec![user("hi"), assistant("", 1), tool(0, "A")],
+    );
+}
+
+#[test]
+fn a_message_that_joins_a_turn_stands_behind_the_results_of_the_step_before() {
+    let joins = TopicEvent::MessagesInjected {
+        turn: TurnId(1),
+        step: StepId(2),
+        messages: vec![MessageId(2), MessageId(3)],
+    };
+    check(
+        vec![
+            sent(1, "hi"),
+            started(1, 1),
+            replied("", 1),
+            sent(2, "and"),
+            sent(3, "so"),
+            returned(0, "A"),
+            joins,
+        ],
+        vec![user("hi"), assistant("", 1), tool(0, "A"), user("and"), user("so")],
+    );
+}
+
+#[test]
+fn a_held_message_is_not_in_it() {
     let held = TopicEvent::MessagesHeld { messages: vec![MessageId(2)], reason: HoldReason::Aborted };
-    assert_eq!(folded(&[sent(2, "held"), held.clone()]), Transcript::default());
     check(
         vec![
             sent(1, "hi"),
@@ -168,6 +214,7 @@ fn a_tool_that_was_called_through_another_one_keeps_the_models_form() {
         title: None,
         effect: Effect::Reads,
         force_prompt: false,
+        interruptible: false,
         fingerprint: Digest([1; 32]),
         definition: Digest([2; 32]),
     };

@@ -61,6 +61,13 @@ fn rejected(rejection: &TopicRejection) -> &'static str {
         TopicRejection::OtherTenant => "other_tenant",
         TopicRejection::Stale => "stale",
         TopicRejection::TooLoose { .. } => "too_loose",
+        TopicRejection::UnknownMessage { .. } => "unknown_message",
+        TopicRejection::NotWaiting { .. } => "not_waiting",
+        TopicRejection::NotHeld { .. } => "not_held",
+        TopicRejection::WrongOrder => "wrong_order",
+        TopicRejection::HeldFull { .. } => "held_full",
+        TopicRejection::TurnOpen { .. } => "turn_open",
+        TopicRejection::NothingToContinue => "nothing_to_continue",
         // The enum may grow; the words still say what happened.
         _ => "rejected",
     }

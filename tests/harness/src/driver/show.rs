@@ -11,7 +11,8 @@ use pilothouse::listing::{ListingState, ListingView};
 use pilothouse::server::ServerView;
 use pilothouse::tool::{SurfaceView, ToolDefinition};
 use pilothouse::topic::{
-    CallState, CallView, MessageView, Receipt, StopReason, TopicConfig, TopicUpdate, TopicView, TurnView,
+    Budget, CallState, CallView, Level, MessageView, Receipt, StopReason, TopicConfig, TopicUpdate,
+    TopicView, TurnView,
 };
 use pilothouse::tree::{RuntimeEvent, TreeNode};
 use serde::Serialize;
@@ -73,6 +74,9 @@ pub(super) fn update(update: &TopicUpdate) -> (&'static str, Fields) {
             "tool_input",
             fields(json!({"turn": turn, "step": step, "index": index, "tool": tool, "delta": delta})),
         ),
+        TopicUpdate::MessageChanged { message, text, level } => {
+            ("message_changed", fields(json!({"message": message, "text": text, "level": level})))
+        }
     }
 }
 
@@ -83,6 +87,8 @@ pub(super) fn receipt(receipt: &Receipt) -> Fields {
         Receipt::Queued { position } => json!({"state": "queued", "position": position}),
         Receipt::Answered { turn } => json!({"state": "answered", "turn": turn}),
         Receipt::Held { reason } => json!({"state": "held", "reason": reason}),
+        Receipt::Injected { turn, step } => json!({"state": "injected", "turn": turn, "step": step}),
+        Receipt::Dropped { by } => json!({"state": "dropped", "by": by}),
     })
 }
 
@@ -203,6 +209,8 @@ fn config(config: &TopicConfig) -> Value {
     let told = json!({
         "headless": config.headless, "context_window": config.context_window,
         "tools": (!config.tools.is_open()).then_some(&config.tools),
+        "steering": config.turns.steering, "claim": config.turns.claim, "after_crash": config.turns.after_crash,
+        "budget": (config.turns.budget != Budget::default()).then_some(config.turns.budget),
     });
     Value::Object(joined(shown(config), fields(told)))
 }
@@ -212,14 +220,15 @@ fn turn(turn: &TurnView) -> Value {
     let told = json!({
         "turn": turn.turn, "messages": turn.messages.iter().map(message).collect::<Vec<_>>(),
         "steps": turn.steps.iter().map(step).collect::<Vec<_>>(),
-        "started_at": turn.started_at, "finished_at": turn.finished_at,
+        "started_at": turn.started_at, "finished_at": turn.finished_at, "continues": turn.continues,
         "usage": turn.usage,
     });
     Value::Object(joined(told, turn.stop.as_ref().map(stop).unwrap_or_default()))
 }
 
 fn message(message: &MessageView) -> Value {
-    let told = json!({"message": message.message, "text": message.text, "at": message.at});
+    let level = (message.level != Level::default()).then_some(message.level);
+    let told = json!({"message": message.message, "text": message.text, "at": message.at, "level": level});
     Value::Object(joined(told, placed(&message.receipt)))
 }
 

@@ -208,6 +208,7 @@ fn server(fields: ServerFields) -> Server {
     }
     server = fields.effects.into_iter().fold(server, |server, (tool, effect)| server.effect(tool, effect));
     server = fields.force_prompt.into_iter().fold(server, Server::force_prompt);
+    server = fields.interruptible.into_iter().fold(server, Server::interruptible);
     server = fields.tools.allow.into_iter().flatten().fold(server, Server::allow);
     server = fields.tools.deny.into_iter().fold(server, Server::deny);
     fields.disabled.into_iter().fold(server, Server::hide)

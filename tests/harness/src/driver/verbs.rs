@@ -45,10 +45,7 @@ impl Stage {
 
     pub(super) async fn send(&mut self, fields: SendFields) -> Answered {
         let topic = self.topic(&fields.topic).await?;
-        let sent = match fields.key {
-            Some(key) => topic.send_with_key(fields.text, key).await?,
-            None => topic.send(fields.text).await?,
-        };
+        let sent = topic.send_at(fields.level.unwrap_or_default(), fields.text, fields.key).await?;
         Ok(show::sent(&fields.topic, &sent))
     }
 
@@ -58,8 +55,11 @@ impl Stage {
     }
 
     pub(super) async fn configure(&mut self, fields: ConfigureFields) -> Answered {
-        let at_next_turn = self.topic(&fields.topic).await?.configure(fields.config.patch()).await?;
-        Ok(show::fields(json!({"topic": fields.topic, "at_next_turn": at_next_turn})))
+        let configured = self.topic(&fields.topic).await?.configure(fields.config.patch()).await?;
+        Ok(show::fields(json!({
+            "topic": fields.topic, "at_next_turn": configured.waits(),
+            "now": configured.now, "next_turn": configured.next_turn,
+        })))
     }
 
     pub(super) async fn decide(&mut self, fields: DecideFields) -> Answered {

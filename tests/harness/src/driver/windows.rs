@@ -241,7 +241,8 @@ impl Windows {
             | TopicUpdate::ToolFinished { .. }
             | TopicUpdate::ApprovalSettled { .. }
             | TopicUpdate::Reasoning { .. }
-            | TopicUpdate::ToolInput { .. } => {}
+            | TopicUpdate::ToolInput { .. }
+            | TopicUpdate::MessageChanged { .. } => {}
         }
         let (kind, mut fields) = show::update(update);
         fields.insert("topic".into(), json!(self.topic.id()));

@@ -7,7 +7,7 @@ use pilothouse::id::{ServerId, TenantId, TopicId};
 use pilothouse::model::scripted::{Step, ToolRef};
 use pilothouse::secret::Secret;
 use pilothouse::tool::{Effect, ToolLists};
-use pilothouse::topic::{ConfigPatch, Headless, PermissionMode};
+use pilothouse::topic::{AfterCrash, Budget, Claim, ConfigPatch, Headless, Level, PermissionMode, Steering};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
@@ -32,6 +32,9 @@ pub struct ServerFields {
     /// Raw names of tools that always ask.
     #[serde(default)]
     pub force_prompt: Vec<String>,
+    /// Raw names of tools that a message that cannot wait may cancel.
+    #[serde(default)]
+    pub interruptible: Vec<String>,
     /// Raw names of tools that are hidden.
     #[serde(default)]
     pub disabled: Vec<String>,
@@ -171,6 +174,12 @@ pub struct ConfigFields {
     pub context_window: Option<u64>,
     /// Which of these tools it may use after all.
     pub tools: Option<ToolListFields>,
+    /// How many of the messages that wait start one turn.
+    pub claim: Option<Claim>,
+    /// What becomes of a turn that a crash has cut off.
+    pub after_crash: Option<AfterCrash>,
+    /// What one turn may use up.
+    pub budget: Option<Budget>,
 }
 
 /// An allow list and a deny list of tools.
@@ -204,16 +213,12 @@ impl ConfigFields {
             headless: self.headless,
             tools: self.tools.as_ref().map(ToolListFields::lists),
             context_window: self.context_window,
+            steering: self.steering,
+            claim: self.claim,
+            after_crash: self.after_crash,
+            budget: self.budget,
         }
     }
-}
-
-/// What becomes of a message that arrives while a turn runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Steering {
-    /// It starts the next turn.
-    Chain,
 }
 
 /// `send`.
@@ -230,15 +235,7 @@ pub struct SendFields {
     pub level: Option<Level>,
 }
 
-/// How soon a message is to be seen by a turn that runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Level {
-    /// At the next step boundary.
-    NextStep,
-}
-
-/// `stop`.
+/// `stop` and `continue`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StopFields {

@@ -18,7 +18,7 @@ fn every_verb_is_read_with_all_its_fields() {
     let stdio = json!({"stdio": {"command": "npx", "args": ["-y"], "env": {"KEY": "secret"}}});
     let peer = json!({"peer": {"tools": [{"name": "add", "echo": true}], "page_size": 2, "faults": [{"exit_after": 3}]}});
     let server = json!({"id": "files", "name": "Files", "transport": stdio, "connect_timeout_ms": 1,
-        "call_timeout_ms": 2, "idle_stop_ms": 3, "force_prompt": ["write"], "disabled": ["drop"], "trust_annotations": true,
+        "call_timeout_ms": 2, "idle_stop_ms": 3, "force_prompt": ["write"], "interruptible": ["read"], "disabled": ["drop"], "trust_annotations": true,
         "tools": {"allow": ["read", "fetch"], "deny": ["mcp__files__*"]},
         "effects": {"read": "reads", "fetch": "open_world"}, "tenant": "acme"});
     let script = json!([{"text": "hi", "calls": [{"tool": {"server": "files", "tool": "read"}, "arguments": {}}],
@@ -57,6 +57,15 @@ fn every_verb_is_read_with_all_its_fields() {
         json!({"configure": {"topic": "t", "mode": "bypassPermissions", "headless": "deny",
             "context_window": 8000, "tools": {"allow": ["read"], "deny": ["*"]}}}),
         json!({"server_remove": {"id": "files"}}),
+        json!({"configure": {"topic": "t", "steering": "inject", "claim": "batch", "after_crash": "resume_once",
+            "budget": {"tokens": 9, "steps": 2, "wall_ms": 3, "cost": {"limit": 1, "input": 2, "output": 3}}}}),
+        json!({"send": {"topic": "t", "text": "hello", "level": "now"}}),
+        json!({"continue": {"topic": "t"}}),
+        json!({"edit": {"topic": "t", "message": 2, "text": "other"}}),
+        json!({"drop": {"topic": "t", "message": 2, "by": "ann"}}),
+        json!({"reorder": {"topic": "t", "messages": [3, 2]}}),
+        json!({"resend": {"topic": "t", "message": 2}}),
+        json!({"relevel": {"topic": "t", "message": 2, "level": "next_turn"}}),
     ];
     let verbs: Vec<Verb> = rows.iter().map(read).collect();
     let secrets = format!("{:?}", verbs.first());
@@ -148,11 +157,12 @@ fn a_wrong_line_is_refused_with_its_number_field_and_reason() {
         // What the language knows and this version does not do.
         (json!({"audit": {}}), Some("audit"), later),
         (
-            json!({"send": {"topic": "t", "text": "a", "level": "now"}}),
+            json!({"send": {"topic": "t", "text": "a", "level": "soon"}}),
             Some("send.level"),
-            "\"now\" is not available in this version: write \"next_step\"",
+            "unknown variant `soon`",
         ),
-        (topic(json!({"steering": "inject"})), Some("topic.config.steering"), later),
+        (topic(json!({"steering": "none"})), Some("topic.config.steering"), "unknown variant `none`"),
+        (topic(json!({"budget": {"token": 1}})), Some("topic.config.budget.token"), "unknown field `token`"),
         (
             topic(json!({"tools": {"deny": "all"}})),
             Some("topic.config.tools.deny"),

@@ -4,45 +4,21 @@
 use serde_json::Value;
 
 /// Verbs that are refused whole.
-const VERBS: [&str; 3] = ["continue", "audit", "metrics"];
+const VERBS: [&str; 2] = ["audit", "metrics"];
 
-/// What is refused of a field.
-enum Part {
-    /// The field with any value; what to do without it.
-    Field(&'static str),
-    /// These values of it; what to write instead.
-    Values(&'static [&'static str], &'static str),
-}
-
-use Part::{Field, Values};
-
-const STEERING: Part = Values(&["inject"], "write \"chain\"");
-const LEAVE: Part = Field("leave it out");
-
-/// Verb, path of a field as a JSON pointer, what of it is refused.
-const FIELDS: [(&str, &str, Part); 5] = [
-    ("topic", "/model/provider", Field("use `script`")),
-    ("topic", "/config/steering", STEERING),
-    ("configure", "/steering", STEERING),
-    ("send", "/level", Values(&["now", "next_turn"], "write \"next_step\"")),
-    ("crash", "/at", LEAVE),
-];
+/// Verb, path of a field as a JSON pointer, what to do without it.
+const FIELDS: [(&str, &str, &str); 2] =
+    [("topic", "/model/provider", "use `script`"), ("crash", "/at", "leave it out")];
 
 /// Refuses what this version does not do, with the field's path and the reason.
 pub(super) fn check(verb: &str, body: &Value) -> Result<(), (String, String)> {
     if VERBS.contains(&verb) {
         return Err((verb.to_owned(), "not available in this version: leave the line out".to_owned()));
     }
-    for (_, pointer, part) in FIELDS.iter().filter(|(of, _, _)| *of == verb) {
-        let path = || format!("{verb}{}", pointer.replace('/', "."));
-        match (body.pointer(pointer), part) {
-            (Some(_), Field(instead)) => {
-                return Err((path(), format!("not available in this version: {instead}")));
-            }
-            (Some(Value::String(value)), Values(values, instead)) if values.contains(&value.as_str()) => {
-                return Err((path(), format!("\"{value}\" is not available in this version: {instead}")));
-            }
-            (None | Some(_), Field(_) | Values(..)) => {}
+    for (_, pointer, instead) in FIELDS.iter().filter(|(of, _, _)| *of == verb) {
+        if body.pointer(pointer).is_some() {
+            let path = format!("{verb}{}", pointer.replace('/', "."));
+            return Err((path, format!("not available in this version: {instead}")));
         }
     }
     Ok(())

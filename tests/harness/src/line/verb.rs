@@ -9,6 +9,7 @@ use super::fields::{
     RefreshFields, RestartFields, RevokeFields, SendFields, ServerFields, SleepFields, StopFields,
     TopicFields, ViewFields,
 };
+use super::queue::{DropFields, EditFields, RelevelFields, ReorderFields, ResendFields};
 
 /// What one line asks for.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,10 +64,22 @@ pub enum Verb {
     Restart,
     /// Ends the process at once.
     Crash,
+    /// Takes up a turn that was cut short.
+    Continue(StopFields),
+    /// Gives a message that waits or is held another text.
+    Edit(EditFields),
+    /// Takes such a message away.
+    Drop(DropFields),
+    /// Puts the messages that wait into another order.
+    Reorder(ReorderFields),
+    /// Sends a held message again.
+    Resend(ResendFields),
+    /// Chooses how soon a message is to be seen.
+    Relevel(RelevelFields),
 }
 
 /// The verbs, as an unknown one is told.
-const NAMES: [&str; 25] = [
+const NAMES: [&str; 31] = [
     "server",
     "server_restart",
     "server_enable",
@@ -92,6 +105,12 @@ const NAMES: [&str; 25] = [
     "sleep",
     "restart",
     "crash",
+    "continue",
+    "edit",
+    "drop",
+    "reorder",
+    "resend",
+    "relevel",
 ];
 
 /// A field's path, if the error is in a field, and the reason.
@@ -125,6 +144,12 @@ pub(super) fn read(name: &str, body: &Value) -> Result<Verb, FieldError> {
         "sleep" => fields(name, body).map(Verb::Sleep),
         "restart" => none(name, body).map(|()| Verb::Restart),
         "crash" => none(name, body).map(|()| Verb::Crash),
+        "continue" => fields(name, body).map(Verb::Continue),
+        "edit" => fields(name, body).map(Verb::Edit),
+        "drop" => fields(name, body).map(Verb::Drop),
+        "reorder" => fields(name, body).map(Verb::Reorder),
+        "resend" => fields(name, body).map(Verb::Resend),
+        "relevel" => fields(name, body).map(Verb::Relevel),
         other => {
             Err((Some(other.to_owned()), format!("there is no such verb; use one of {}", NAMES.join(", "))))
         }

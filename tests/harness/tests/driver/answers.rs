@@ -220,7 +220,7 @@ fn a_wrong_line_ends_the_run_with_two_and_says_where() {
     check_wrong("{\"sail\": {}}\n", 1, Some("sail"), "no such verb");
     check_wrong("{\"send\": {\"topic\": 7, \"text\": \"\"}}\n", 1, Some("send.topic"), "expected a string");
     check_wrong("{\"list\": {}}", 1, Some("list"), "missing field `server`");
-    check_wrong("{\"continue\": {\"topic\": \"t\"}}\n", 1, Some("continue"), "not available in this version");
+    check_wrong("{\"metrics\": {}}\n", 1, Some("metrics"), "not available in this version");
 }
 
 #[test]
