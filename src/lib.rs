@@ -73,6 +73,17 @@ pub mod approval {
     pub use pilothouse_messages::topic::Classified;
 }
 
+/// The audit: who allowed what, on which basis each call ran, and what does not add up. See [`docs::audit`].
+pub mod audit {
+    pub use pilothouse_messages::approval::RefusedDecision;
+    pub use pilothouse_messages::audit::{
+        AuditBasis, AuditFact, AuditFault, AuditLog, AuditReport, AuditRow, AuditTool,
+    };
+    pub use pilothouse_messages::grant::GrantEnd;
+    pub use pilothouse_messages::topic::command::Payment;
+    pub use pilothouse_supervision::audit_store;
+}
+
 /// Clocks that a runtime can be built with.
 pub mod clock {
     pub use pilothouse_adapters::clock::{Clock, SystemClock, TokioClock};
@@ -212,6 +223,8 @@ pub mod web {
 pub mod docs {
     #[doc = include_str!("../docs/architecture.md")]
     pub mod architecture {}
+    #[doc = include_str!("../docs/audit.md")]
+    pub mod audit {}
     #[doc = include_str!("../docs/figures.md")]
     pub mod figures {}
     #[doc = include_str!("../docs/guarantees.md")]

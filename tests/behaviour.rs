@@ -14,6 +14,8 @@ mod stores;
 
 #[path = "behaviour/approvals.rs"]
 mod approvals;
+#[path = "behaviour/audit.rs"]
+mod audit;
 #[path = "behaviour/catalog.rs"]
 mod catalog;
 #[cfg(feature = "exec")]

@@ -8,6 +8,7 @@
 //! its topic until the topic has recorded it: it is told at start and every 30 s. So is a card that waits, since the
 //! topic's wish to withdraw it may have been lost with its session.
 
+mod clock;
 mod grants;
 mod journal;
 mod open;
@@ -33,6 +34,7 @@ use crate::slot::{Letter, Reply};
 use crate::tasks::TaskSet;
 use crate::topics::TopicsMsg;
 use crate::wiring::Wiring;
+use clock::ClockWatch;
 pub use grants::LiveGrants;
 use journal::{LedgerJournal, Loaded};
 pub use open::{CardChange, OpenCards};
@@ -55,6 +57,8 @@ pub struct ApprovalShell {
     phase: Phase<Ledger, LedgerJournal, ApprovalMsg>,
     /// Stops the timer that was set before.
     timer: CancellationToken,
+    /// Whether the clock goes on as time does.
+    clock: ClockWatch,
 }
 
 /// The whole mailbox.
@@ -109,8 +113,14 @@ impl Actor for ApprovalActor {
             let loaded = loaded.await;
             let _gone = actor.cast(own(OwnMsg::Loaded(loaded)));
         });
-        let phase = Phase::loading();
-        Ok(ApprovalShell { wiring: args.wiring, myself, tasks, phase, timer: CancellationToken::new() })
+        Ok(ApprovalShell {
+            wiring: args.wiring,
+            myself,
+            tasks,
+            phase: Phase::loading(),
+            timer: CancellationToken::new(),
+            clock: ClockWatch::default(),
+        })
     }
 
     async fn handle(
@@ -167,7 +177,10 @@ impl Pictured for Ledger {
                     changes.extend(self.grant(grant.grant).cloned().map(LedgerChange::Given));
                 }
                 ApprovalEvent::GrantEnded { grant, .. } => changes.push(LedgerChange::Over(*grant)),
-                ApprovalEvent::Paid { .. } | ApprovalEvent::ForeignDecider { .. } => {}
+                ApprovalEvent::Paid { .. }
+                | ApprovalEvent::ForeignDecider { .. }
+                | ApprovalEvent::DecisionRefused { .. }
+                | ApprovalEvent::ClockJumped { .. } => {}
             }
         }
         changes
@@ -246,6 +259,7 @@ impl ApprovalShell {
         };
         self.wiring.approval.open.replace(ledger.open_cards());
         self.wiring.approval.grants.replace(ledger.grants().cloned());
+        self.clock.begin(loaded.newest);
         let durable = Durable::new(ledger, loaded.journal, ground, loaded.newest);
         let early = self.phase.begin(durable);
         self.arm();
@@ -309,6 +323,17 @@ impl ApprovalShell {
     }
 
     fn commit(
+        &mut self,
+        command: &ApprovalCommand,
+        reply: Option<Reply<Told<Ledger>>>,
+    ) -> Result<(), StoreError> {
+        if let Some((from, to)) = self.clock.look(self.wiring.clock.now()) {
+            self.commit_one(&ApprovalCommand::Clock { from, to }, None)?;
+        }
+        self.commit_one(command, reply)
+    }
+
+    fn commit_one(
         &mut self,
         command: &ApprovalCommand,
         reply: Option<Reply<Told<Ledger>>>,

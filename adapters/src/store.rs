@@ -19,6 +19,7 @@ use tokio::sync::oneshot;
 
 use crate::BoxFuture;
 
+pub mod books;
 pub mod large;
 pub mod log;
 mod mark;

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use pilothouse_adapters::store::log::{
     ASIDE, GENESIS, GRANTS, JOURNAL, LEDGER, LISTING, NAMES, PROCESS, SPOKEN,
 };
-use pilothouse_messages::approval::{ApprovalEvent, Card, Verdict};
+use pilothouse_messages::approval::{ApprovalEvent, Card, RefusedDecision, Verdict};
 use pilothouse_messages::call::{CallOutcome, CallReceipt, CallResult, Content};
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::grant::{ArgumentRule, Grant, GrantEnd, GrantPlace, GrantSubject, PathCase};
@@ -384,6 +384,7 @@ fn approval_events() -> Vec<ApprovalEvent> {
     let digest = card.digest();
     let decided =
         |verdict, reason| ApprovalEvent::Decided { approval, verdict, by: "ada".into(), reason, digest, at };
+    let refused = |why| ApprovalEvent::DecisionRefused { approval, by: "bob".into(), why, at };
     vec![
         ApprovalEvent::Opened { card, at },
         decided(Verdict::Allow, None),
@@ -403,6 +404,15 @@ fn approval_events() -> Vec<ApprovalEvent> {
             at,
         },
         ApprovalEvent::ForeignDecider { approval, by: "eve".into(), at },
+        refused(RefusedDecision::Repeated),
+        refused(RefusedDecision::Conflict),
+        refused(RefusedDecision::Expired),
+        refused(RefusedDecision::Withdrawn),
+        refused(RefusedDecision::Changed),
+        refused(RefusedDecision::Unknown),
+        refused(RefusedDecision::Foreign),
+        refused(RefusedDecision::Unfit),
+        ApprovalEvent::ClockJumped { from: at, to: Timestamp(1_700_000_000_000), at },
     ]
 }
 

@@ -4,6 +4,7 @@
 //! anything; stored shapes are frozen by golden files (see [`record`]).
 
 pub mod approval;
+pub mod audit;
 pub mod call;
 pub mod connection;
 pub mod deferral;

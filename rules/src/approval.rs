@@ -11,11 +11,14 @@
 //! topic's card, a payment by another topic, and any step of a card that has its last word.
 //! A settled card keeps its last word and loses its arguments.
 //!
+//! A decision that changes nothing is recorded, too, within a bound: an auditor sees who tried what.
+//!
 //! An approval may also give a grant, in the same batch; a grant ends when it is revoked, its time or turn is over, or
 //! what it was given for has changed. One that has ended never comes back.
 
 mod grants;
 mod pending;
+mod refused;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -36,11 +39,9 @@ use crate::cut::{NAME_BYTES, cut};
 use crate::grant::{GrantBook, given};
 use crate::{Decider, Decision};
 use pending::Pending;
+use refused::Refused;
 
 type Outcome = Decision<ApprovalEvent, ApprovalDirective, ApprovalAnswer>;
-
-/// How many deciders that may not decide are kept for one card; further ones are still refused.
-const FOREIGN_MAX: u32 = 16;
 
 /// Every card and its last word, and the grants that hold.
 ///
@@ -56,8 +57,8 @@ pub struct Ledger {
     debts: BTreeMap<ApprovalId, Debt>,
     /// The grants that hold.
     grants: GrantBook,
-    /// How many tried to decide who may not; by card.
-    foreign: BTreeMap<ApprovalId, u32>,
+    /// How many decisions that changed nothing are recorded.
+    refused: Refused,
 }
 
 /// What is kept of a card that has its last word.
@@ -86,7 +87,7 @@ impl Ledger {
             settled: BTreeMap::new(),
             debts: BTreeMap::new(),
             grants: GrantBook::default(),
-            foreign: BTreeMap::new(),
+            refused: Refused::default(),
         }
     }
 
@@ -134,23 +135,25 @@ impl Ledger {
         said: &Said,
         present: &[Digest],
     ) -> Result<Outcome, ApprovalRejection> {
-        let answer = |answer| Ok(Decision::answer(ApprovalAnswer::Decide(answer)));
         if said.tenant.is_some() && self.owner(approval).map(|owner| owner.tenant) != said.tenant {
             return Ok(self.foreign(now, approval, &said.by));
         }
         if let Some(settled) = self.settled.get(&approval) {
-            return answer(too_late(settled, said));
+            return Ok(self.refused(now, approval, &said.by, too_late(settled, said)));
         }
-        let Some(card) = self.pending.get(approval) else { return answer(DecideAnswer::Unknown) };
+        let Some(card) = self.pending.get(approval) else {
+            return Ok(self.refused(now, approval, &said.by, DecideAnswer::Unknown));
+        };
         if card.expires_at <= now {
             let settlement = Settlement { state: CardState::Expired, by: None, at: now };
-            let answer = ApprovalAnswer::Decide(DecideAnswer::Expired(settlement));
             let (event, directive) = expiry(now, card);
-            return Ok(Decision { answer, events: vec![event], directives: vec![directive] });
+            let refused = self.refused(now, approval, &said.by, DecideAnswer::Expired(settlement));
+            let events = [event].into_iter().chain(refused.events).collect();
+            return Ok(Decision { answer: refused.answer, events, directives: vec![directive] });
         }
         let digest = card.digest();
         if said.digest.is_some_and(|shown| shown != digest) {
-            return answer(DecideAnswer::Changed { digest });
+            return Ok(self.refused(now, approval, &said.by, DecideAnswer::Changed { digest }));
         }
         let grant = given(card, said, present, now, &self.limits).map_err(ApprovalRejection::Grant)?;
         let events = self.decided(now, card, said, grant)?;
@@ -187,15 +190,6 @@ impl Ledger {
             |tenant: &TenantId, topic: &TopicId| CardOwner { tenant: tenant.clone(), topic: topic.clone() };
         let pending = self.pending.get(approval).map(|card| of(&card.tenant, &card.topic));
         pending.or_else(|| self.settled.get(&approval).map(|settled| of(&settled.tenant, &settled.topic)))
-    }
-
-    /// Somebody who may not decide learns nothing; the card keeps who it was.
-    fn foreign(&self, at: Timestamp, approval: ApprovalId, by: &str) -> Outcome {
-        let seen = self.foreign.get(&approval).copied().unwrap_or_default();
-        let kept = self.owner(approval).is_some() && seen < FOREIGN_MAX;
-        let by = cut(by, NAME_BYTES).to_owned();
-        let events = kept.then_some(ApprovalEvent::ForeignDecider { approval, by, at }).into_iter().collect();
-        Decision { events, ..Decision::answer(ApprovalAnswer::Decide(DecideAnswer::Unknown)) }
     }
 
     fn by(&self, said: &Said) -> String {
@@ -332,6 +326,8 @@ impl Decider for Ledger {
                 Ok(self.pay(now, topic, *approval, *payment))
             }
             ApprovalCommand::Tick => Ok(self.tick(now)),
+            ApprovalCommand::Refuse { approval, by, why } => Ok(self.unfit(now, *approval, by, *why)),
+            ApprovalCommand::Clock { from, to } => Ok(self.clock_jumped(now, *from, *to)),
         }
     }
 
@@ -352,9 +348,12 @@ impl Decider for Ledger {
                     settled.terms = Some(*terms);
                 }
             }
-            ApprovalEvent::ForeignDecider { approval, by: _, at: _ } => {
-                *self.foreign.entry(*approval).or_default() += 1;
+            ApprovalEvent::ForeignDecider { approval, by: _, at }
+            | ApprovalEvent::DecisionRefused { approval, by: _, why: _, at } => {
+                let card = self.owner(*approval).map(|_| *approval);
+                self.refused.count(card, *at);
             }
+            ApprovalEvent::ClockJumped { from: _, to: _, at } => self.refused.count(None, *at),
             ApprovalEvent::Granted { grant } => self.grants.insert(Arc::new(grant.clone())),
             ApprovalEvent::GrantEnded { grant, end: _, at: _ } => drop(self.grants.remove(*grant)),
             ApprovalEvent::Expired { approval, at } => {

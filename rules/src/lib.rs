@@ -5,6 +5,7 @@
 
 pub mod approval;
 pub mod arguments;
+pub mod audit;
 pub mod catalog;
 pub mod connection;
 mod cut;

@@ -6,6 +6,7 @@ use pilothouse_actors::wiring::Wiring;
 use pilothouse_adapters::gate::{Decider, Subject};
 use pilothouse_messages::approval::{
     ApprovalAnswer, ApprovalCommand, ApprovalRejection, Card, CardOwner, DecideAnswer, Decision,
+    RefusedDecision,
 };
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::error::{AskError, DecideError, RevokeError};
@@ -36,19 +37,20 @@ pub(crate) async fn decide(
         }
     }
     if let Some(reason) = misplaced(&decision, card.as_deref()) {
-        return Err(DecideError::Refused { approval, reason });
+        return unfit(wiring, approval, decision.by, reason).await;
     }
     if let (Some(card), Some(arguments)) = (&card, &decision.arguments)
         && decision.tenant.as_ref().is_none_or(|tenant| *tenant == card.tenant)
         && let Some(reason) = edit_fault(wiring, card, arguments)
     {
-        return Err(DecideError::Refused { approval, reason });
+        return unfit(wiring, approval, decision.by, reason).await;
     }
     let present = card.as_deref().map(|card| present(wiring, card)).unwrap_or_default();
+    let by = decision.by.clone();
     let command = ApprovalCommand::Decide { approval, decision: Box::new(decision), present };
     match ask(wiring, approval, command).await? {
         Ok(ApprovalAnswer::Decide(answer)) => Ok(answer),
-        Err(rejection) => Err(DecideError::Refused { approval, reason: rejection.to_string() }),
+        Err(rejection) => unfit(wiring, approval, by, rejection.to_string()).await,
         // The ledger answers a decision with nothing else; a card that it cannot speak about is none.
         Ok(
             ApprovalAnswer::Opened
@@ -58,6 +60,18 @@ pub(crate) async fn decide(
             | ApprovalAnswer::Noted,
         ) => Ok(DecideAnswer::Unknown),
     }
+}
+
+/// Refuses a decision for what it brings, once the ledger has recorded that.
+async fn unfit(
+    wiring: &Wiring,
+    approval: ApprovalId,
+    by: String,
+    reason: String,
+) -> Result<DecideAnswer, DecideError> {
+    let why = RefusedDecision::Unfit;
+    drop(ask(wiring, approval, ApprovalCommand::Refuse { approval, by, why }).await?);
+    Err(DecideError::Refused { approval, reason })
 }
 
 pub(crate) async fn revoke(

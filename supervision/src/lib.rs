@@ -15,6 +15,7 @@
 //! in reverse.
 
 mod approvals;
+mod audit;
 mod builder;
 mod inner;
 mod logs;
@@ -28,6 +29,7 @@ mod topic;
 mod topics;
 mod tree;
 
+pub use audit::audit_store;
 pub use builder::{Builder, Server};
 #[cfg(feature = "mcp")]
 pub use builder::{ConfigError, ConfigNote, ConfigOptions, ImportedServers, OnMistake, servers_from_json};

@@ -10,6 +10,7 @@ use pilothouse_actors::wiring::ServerPlace;
 use pilothouse_adapters::store::Keyspace;
 use pilothouse_adapters::store::log::topic_prefix;
 use pilothouse_messages::approval::{Card, DecideAnswer, Decision};
+use pilothouse_messages::audit::AuditReport;
 use pilothouse_messages::error::{
     AskError, DecideError, RevokeError, ServerError, StartError, StoreError, TopicError,
 };
@@ -19,6 +20,7 @@ use pilothouse_messages::topic::{TopicCommand, TopicConfig};
 use pilothouse_messages::tree::TreeNode;
 
 use crate::approvals;
+use crate::audit::audit_store;
 use crate::builder::{Builder, Server};
 use crate::inner::Inner;
 use crate::server::ServerHandle;
@@ -144,6 +146,19 @@ impl Runtime {
         by: impl Into<String>,
     ) -> Result<RevokeAnswer, RevokeError> {
         approvals::revoke(&self.0.wiring, grant, by.into(), Some(tenant)).await
+    }
+
+    /// Everything that was asked, decided, granted and run, in one order, and what does not add up: the records of the
+    /// ledger and of every topic, read from the store. It costs all of them, so it is for auditors. A runtime that
+    /// approves nothing any more, because its ledger is damaged, answers it, too.
+    ///
+    /// # Errors
+    /// What keeps the store from being read at all; damage is told in the report.
+    ///
+    /// # Cancel safety
+    /// Safe: it only reads.
+    pub async fn audit(&self) -> Result<AuditReport, StoreError> {
+        audit_store(self.0.wiring.store.as_ref()).await
     }
 
     /// One server.

@@ -61,6 +61,8 @@ fn stamp(event: &ApprovalEvent) -> Timestamp {
         | ApprovalEvent::Paid { at, .. }
         | ApprovalEvent::DecidedWith { at, .. }
         | ApprovalEvent::ForeignDecider { at, .. }
+        | ApprovalEvent::DecisionRefused { at, .. }
+        | ApprovalEvent::ClockJumped { at, .. }
         | ApprovalEvent::GrantEnded { at, .. } => *at,
         ApprovalEvent::Granted { grant } => grant.given_at,
     }

@@ -57,6 +57,13 @@ pub fn topic_prefix(topic: &TopicId) -> Vec<u8> {
     length_prefixed(topic.as_str().as_bytes())
 }
 
+/// The topic of a prefix, as [`topic_prefix`] made it.
+pub fn topic_of(prefix: &[u8]) -> Option<TopicId> {
+    let (length, text) = prefix.split_at_checked(2)?;
+    let whole = usize::from(u16::from_be_bytes(length.try_into().ok()?)) == text.len();
+    whole.then(|| TopicId::new(std::str::from_utf8(text).ok()?).ok()).flatten()
+}
+
 /// The text behind its length (u16, big-endian). A text above 64 KiB, which no id is, stands for its digest.
 pub(super) fn length_prefixed(text: &[u8]) -> Vec<u8> {
     let Ok(length) = u16::try_from(text.len()) else {
@@ -91,7 +98,8 @@ pub async fn read_log<T: DeserializeOwned + Send>(
 ) -> Result<Log<T>, StoreError> {
     let mut reader = LogReader::new(format, None);
     each_pair(store, keyspace, prefix, |(key, value)| reader.take(prefix, &key, &value)).await?;
-    reader.finish()
+    reader.finish()?;
+    Ok(reader.log)
 }
 
 /// Reads the one log of a keyspace whose writer marks how far it has come.
@@ -105,7 +113,39 @@ pub async fn read_marked_log<T: DeserializeOwned + Send>(
 ) -> Result<Log<T>, StoreError> {
     let mut reader = LogReader::new(format, store.mark(keyspace).await?);
     each_pair(store, keyspace, &[], |(key, value)| reader.take(&[], &key, &value)).await?;
-    reader.finish()
+    reader.finish()?;
+    Ok(reader.log)
+}
+
+/// A log as far as it is whole, and what is wrong behind that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WholePart<T> {
+    /// The records before any damage, oldest first.
+    pub records: Vec<Record<T>>,
+    /// The damage, or a newer format; `None` if the whole log was read.
+    pub fault: Option<StoreError>,
+}
+
+/// Reads a log as far as it is whole, for those who have to look at a damaged one. `Mark` of its keyspace counts if the
+/// whole keyspace is one log, that is with an empty prefix.
+///
+/// # Errors
+/// What keeps the store from being read at all; damage is none.
+pub async fn read_whole_part<T: DeserializeOwned + Send>(
+    store: &dyn Store,
+    keyspace: Keyspace,
+    prefix: &[u8],
+    format: &Format,
+) -> Result<WholePart<T>, StoreError> {
+    let mark = if prefix.is_empty() { store.mark(keyspace).await? } else { None };
+    let mut reader = LogReader::new(format, mark);
+    let read = each_pair(store, keyspace, prefix, |(key, value)| reader.take(prefix, &key, &value)).await;
+    let fault = match read.and_then(|()| reader.finish()) {
+        Ok(()) => None,
+        Err(fault @ (StoreError::Damaged { .. } | StoreError::NewerFormat { .. })) => Some(fault),
+        Err(error) => return Err(error),
+    };
+    Ok(WholePart { records: reader.log.records, fault })
 }
 
 /// Joins parts to records.
@@ -167,12 +207,12 @@ impl<'a, T: DeserializeOwned> LogReader<'a, T> {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Log<T>, StoreError> {
+    fn finish(&mut self) -> Result<(), StoreError> {
         self.end_record()?;
-        if let Some(mark) = &self.mark {
-            mark.check_end(self.format.keyspace, self.log.next_sequence - 1)?;
+        match &self.mark {
+            Some(mark) => mark.check_end(self.format.keyspace, self.log.next_sequence - 1),
+            None => Ok(()),
         }
-        Ok(self.log)
     }
 
     fn damaged(&self, what: &str) -> StoreError {

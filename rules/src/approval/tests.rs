@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pilothouse_messages::approval::{
     ApprovalAnswer, ApprovalCommand, ApprovalDirective, ApprovalEvent, ApprovalRejection, Card, CardState,
-    DecideAnswer, Decision as Said, Settlement, Verdict,
+    DecideAnswer, Decision as Said, RefusedDecision, Settlement, Verdict,
 };
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::id::{ApprovalId, CallId, StepId, TenantId, TopicId, TurnId};
@@ -18,6 +18,9 @@ use serde_json::json;
 
 use super::{Ledger, Outcome};
 use crate::{Decider, Decision};
+
+mod protocol;
+mod refused;
 
 /// When every card of these tests expires, unless a test says otherwise.
 const EXPIRY: Timestamp = Timestamp(100);
@@ -94,8 +97,14 @@ fn last_word(state: CardState, by: Option<&str>, at: u64) -> Settlement {
     Settlement { state, by: by.map(str::to_owned), at: Timestamp(at) }
 }
 
-fn answered(answer: DecideAnswer) -> Result<Outcome, ApprovalRejection> {
-    Ok(Decision::answer(ApprovalAnswer::Decide(answer)))
+/// A decision of somebody at a time that changed nothing, and is recorded.
+fn refused(
+    (by, at, why): (&str, u64, RefusedDecision),
+    answer: DecideAnswer,
+) -> Result<Outcome, ApprovalRejection> {
+    let (approval, by, at) = (id("t", 0), by.to_owned(), Timestamp(at));
+    let events = vec![ApprovalEvent::DecisionRefused { approval, by, why, at }];
+    Ok(Decision { events, ..Decision::answer(ApprovalAnswer::Decide(answer)) })
 }
 
 fn noted(events: Vec<ApprovalEvent>) -> Result<Outcome, ApprovalRejection> {
@@ -167,6 +176,13 @@ fn a_settled_card_that_is_opened_again_tells_its_last_word_and_what_is_still_owe
 
 #[test]
 fn the_first_decision_is_the_last_word() {
+    use RefusedDecision::{Conflict, Expired, Repeated, Unknown, Withdrawn};
+    let said_late = |at| ApprovalEvent::DecisionRefused {
+        approval: id("t", 0),
+        by: "ann".to_owned(),
+        why: Expired,
+        at: Timestamp(at),
+    };
     let yes = last_word(CardState::Approved, Some("ann"), 2);
     let no = last_word(CardState::Denied, Some("bob"), 2);
     let gone = last_word(CardState::Withdrawn, None, 2);
@@ -194,27 +210,52 @@ fn the_first_decision_is_the_last_word() {
     };
     let too_late = Decision {
         answer: ApprovalAnswer::Decide(DecideAnswer::Expired(late)),
-        events: vec![expired("t", 0, 200)],
+        events: vec![expired("t", 0, 200), said_late(200)],
         directives: vec![tell("t", 0, CardNews::Expired)],
     };
     let at_once = Decision {
         answer: ApprovalAnswer::Decide(DecideAnswer::Expired(last_word(CardState::Expired, None, EXPIRY.0))),
-        events: vec![expired("t", 0, EXPIRY.0)],
+        events: vec![expired("t", 0, EXPIRY.0), said_late(EXPIRY.0)],
         directives: vec![tell("t", 0, CardNews::Expired)],
     };
     for (history, now, command, expected) in [
-        (vec![], 50, allow("t", 0), answered(DecideAnswer::Unknown)),
+        (vec![], 50, allow("t", 0), refused(("ann", 50, Unknown), DecideAnswer::Unknown)),
         (vec![open("t", 0)], 50, deny("t", 0), Ok(decided)),
-        (vec![open("t", 0), allow("t", 0)], 50, allow("t", 0), answered(DecideAnswer::Already(yes.clone()))),
-        (vec![open("t", 0), allow("t", 0)], 50, deny("t", 0), answered(DecideAnswer::Conflict(yes.clone()))),
-        (vec![open("t", 0), allow("t", 0)], 200, allow("t", 0), answered(DecideAnswer::Already(yes))),
-        (vec![open("t", 0), deny("t", 0)], 50, deny("t", 0), answered(DecideAnswer::Already(no.clone()))),
-        (vec![open("t", 0), deny("t", 0)], 50, allow("t", 0), answered(DecideAnswer::Conflict(no))),
+        (
+            vec![open("t", 0), allow("t", 0)],
+            50,
+            allow("t", 0),
+            refused(("ann", 50, Repeated), DecideAnswer::Already(yes.clone())),
+        ),
+        (
+            vec![open("t", 0), allow("t", 0)],
+            50,
+            deny("t", 0),
+            refused(("bob", 50, Conflict), DecideAnswer::Conflict(yes.clone())),
+        ),
+        (
+            vec![open("t", 0), allow("t", 0)],
+            200,
+            allow("t", 0),
+            refused(("ann", 200, Repeated), DecideAnswer::Already(yes)),
+        ),
+        (
+            vec![open("t", 0), deny("t", 0)],
+            50,
+            deny("t", 0),
+            refused(("bob", 50, Repeated), DecideAnswer::Already(no.clone())),
+        ),
+        (
+            vec![open("t", 0), deny("t", 0)],
+            50,
+            allow("t", 0),
+            refused(("ann", 50, Conflict), DecideAnswer::Conflict(no)),
+        ),
         (
             vec![open("t", 0), withdraw("t", &[id("t", 0)])],
             50,
             allow("t", 0),
-            answered(DecideAnswer::Withdrawn(gone)),
+            refused(("ann", 50, Withdrawn), DecideAnswer::Withdrawn(gone)),
         ),
         (vec![open("t", 0)], 200, allow("t", 0), Ok(too_late)),
         (vec![open("t", 0)], EXPIRY.0, allow("t", 0), Ok(at_once)),
@@ -227,7 +268,12 @@ fn the_first_decision_is_the_last_word() {
 fn a_decision_about_another_card_than_the_one_that_was_shown_is_refused() {
     let altered = Card { arguments: JsonText::from(json!({"index": 9})), ..card("t", 0) };
     let changed = DecideAnswer::Changed { digest: card("t", 0).digest() };
-    check(&[open("t", 0)], 50, decide("t", 0, Said::allow("ann").of(&altered)), answered(changed));
+    check(
+        &[open("t", 0)],
+        50,
+        decide("t", 0, Said::allow("ann").of(&altered)),
+        refused(("ann", 50, RefusedDecision::Changed), changed),
+    );
     let named = decide("t", 0, Said::allow("ann").of(&card("t", 0)));
     let answer = ledger_after(&[open("t", 0)]).decide(Timestamp(50), &named).unwrap().answer;
     assert_eq!(answer, ApprovalAnswer::Decide(DecideAnswer::Applied));
@@ -272,6 +318,8 @@ fn a_topic_withdraws_its_own_waiting_cards_only() {
         | ApprovalEvent::Paid { .. }
         | ApprovalEvent::DecidedWith { .. }
         | ApprovalEvent::ForeignDecider { .. }
+        | ApprovalEvent::DecisionRefused { .. }
+        | ApprovalEvent::ClockJumped { .. }
         | ApprovalEvent::Granted { .. }
         | ApprovalEvent::GrantEnded { .. } => unreachable!(),
     });
@@ -374,6 +422,8 @@ impl Told {
         match event {
             ApprovalEvent::Opened { .. }
             | ApprovalEvent::ForeignDecider { .. }
+            | ApprovalEvent::DecisionRefused { .. }
+            | ApprovalEvent::ClockJumped { .. }
             | ApprovalEvent::Granted { .. }
             | ApprovalEvent::GrantEnded { .. } => {}
             ApprovalEvent::Decided { approval, verdict, by, reason, .. }

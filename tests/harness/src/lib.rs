@@ -13,11 +13,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! - [`audit::of_directory`]: the audit of a store that nobody has open; its evidence stays as it is.
 //! - [`driver::run`]: does lines, and prints what happens.
 //! - [`peer::Peer`]: an MCP server that follows a [`peer::Script`], faults included, and counts what it ran.
 //! - [`mod@line`]: the lines in, the lines out, and how an expectation is looked for.
 //! - [`input`]: lines from outside, read with a bound.
 
+pub mod audit;
 pub mod driver;
 pub mod input;
 pub mod line;

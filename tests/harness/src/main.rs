@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use pilothouse_harness::audit;
 use pilothouse_harness::driver::{self, Ended, Options};
 use pilothouse_harness::peer::{HttpKind, Peer, Script};
 use tokio::runtime::Runtime;
@@ -18,7 +19,7 @@ const WRONG_INPUT: u8 = 2;
 #[command(
     name = "pilothouse-harness",
     version,
-    about = "Drives a Pilothouse runtime; serves scripted MCP servers"
+    about = "Drives a Pilothouse runtime; serves scripted MCP servers; audits a store"
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -57,6 +58,23 @@ enum Command {
         #[arg(long, value_name = "ADDR")]
         sse: Option<String>,
     },
+    /// Reads the data of a runtime that does not run: who allowed what, on which basis each call ran, and whether the
+    /// chain of the ledger holds. Reads a copy; nothing in DIR is changed. Exit 0: all adds up; 1: something does not;
+    /// 2: the directory cannot be read.
+    Audit {
+        /// The data directory.
+        directory: PathBuf,
+        /// Print JSON Lines: a record a line, then a fault a line.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// How an audit is printed.
+#[derive(Clone, Copy)]
+enum Form {
+    Words,
+    Json,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -72,6 +90,9 @@ fn main() -> ExitCode {
             Err("--clock virtual is not available in this version: use --clock real".into())
         }
         Command::Run { file, data, clock: Clock::Real, seed } => run(&file, Options { data, seed }),
+        Command::Audit { directory, json } => {
+            audited(&directory, if json { Form::Json } else { Form::Words })
+        }
         Command::Peer { script, http: Some(address), .. } => listen(&script, &address, HttpKind::Streamable),
         Command::Peer { script, sse: Some(address), .. } => listen(&script, &address, HttpKind::Sse),
         Command::Peer { script, stdio: _, http: None, sse: None } => serve(&script),
@@ -107,6 +128,19 @@ fn run(file: &str, options: Options) -> Result<ExitCode, String> {
         Ended::Missed => ExitCode::from(MISSED),
         Ended::WrongInput => ExitCode::from(WRONG_INPUT),
     })
+}
+
+fn audited(directory: &Path, form: Form) -> Result<ExitCode, String> {
+    let tokio = started(tokio::runtime::Builder::new_current_thread().enable_all().build())?;
+    let report = tokio.block_on(audit::of_directory(directory)).map_err(|error| error.to_string())?;
+    let text = match form {
+        Form::Json => report.json_lines(),
+        Form::Words => audit::words(&report),
+    };
+    let mut out = std::io::stdout();
+    let told = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    told.map_err(|error| format!("the audit cannot be told: {error}"))?;
+    Ok(if report.faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(MISSED) })
 }
 
 fn serve(script: &str) -> Result<ExitCode, String> {

@@ -2,6 +2,7 @@
 
 mod driver {
     mod answers;
+    mod audit;
     mod crash;
     mod files;
     mod http;

@@ -2,7 +2,10 @@ use pilothouse_messages::error::StoreError;
 use pilothouse_messages::id::TopicId;
 use pilothouse_messages::record::Format;
 
-use super::{GENESIS, JOURNAL, LEDGER, Log, PART_BYTES, put_record, read_log, read_marked_log, topic_prefix};
+use super::{
+    GENESIS, JOURNAL, LEDGER, Log, PART_BYTES, put_record, read_log, read_marked_log, read_whole_part,
+    topic_of, topic_prefix,
+};
 use crate::store::memory::MemoryStore;
 use crate::store::pages::PAGE;
 use crate::store::{Batch, Change, Keyspace, Mark, Store};
@@ -80,6 +83,9 @@ async fn topics_whose_names_begin_alike_keep_their_logs_apart() {
     let [short, long] = ["a", "ab"].map(|id| topic_prefix(&TopicId::new(id).unwrap()));
     let mut batches = written(&JOURNAL, &short, &["of a".into()]);
     batches.extend(written(&JOURNAL, &long, &["of ab".into()]));
+    let named = |prefix: &[u8]| topic_of(prefix).map(|topic| topic.as_str().to_owned());
+    assert_eq!((named(&short), named(&long)), (Some("a".into()), Some("ab".into())));
+    assert_eq!((named(&long[..3]), named(b"")), (None, None));
     let store = stored(batches).await;
     assert_eq!(payloads(&read(&store, &short, &JOURNAL).await.unwrap()), ["of a"]);
     assert_eq!(payloads(&read(&store, &long, &JOURNAL).await.unwrap()), ["of ab"]);
@@ -186,6 +192,11 @@ async fn a_log_that_lost_what_was_marked_is_damaged() {
     ];
     for (what, then, expected) in rows {
         let store = stored(batches.iter().cloned().chain(then).collect()).await;
+        let part = read_whole_part::<String>(&store, Keyspace::Ledger, b"", &LEDGER).await.unwrap();
+        assert_eq!(part.fault.is_some(), expected.is_err(), "{what}");
+        let whole: Vec<_> = part.records.iter().map(|record| record.payload.clone()).collect();
+        assert!(whole.len() < 4 || expected.is_ok(), "{what}: what is damaged is no part of it");
+        assert_eq!(whole, texts[..whole.len()], "{what}");
         let found = read_marked_log::<String>(&store.crash(), Keyspace::Ledger, &LEDGER).await;
         match (&found, expected) {
             (Ok(log), Ok(records)) => assert_eq!(log.records.len(), records, "{what}"),

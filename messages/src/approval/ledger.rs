@@ -1,0 +1,325 @@
+//! What the ledger is told, what it records, and what it answers.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Card, CardOwner, DecideAnswer, Decision, Settlement, Verdict};
+use crate::digest::Digest;
+use crate::grant::{Grant, GrantEnd, RevokeAnswer};
+use crate::id::{ApprovalId, GrantId, TenantId, TopicId};
+use crate::json::JsonText;
+use crate::time::Timestamp;
+use crate::topic::command::{CardNews, Payment};
+
+/// Everything that the approval actor can be told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ApprovalCommand {
+    /// A topic asks for a person (idempotent by card name).
+    Open(Box<Card>),
+    /// A person decides.
+    Decide {
+        /// The card.
+        approval: ApprovalId,
+        /// The decision.
+        decision: Box<Decision>,
+        /// Fingerprints of what the card's server offers now; a grant of a whole server covers these.
+        present: Vec<Digest>,
+    },
+    /// Asks whose card this is; changes nothing.
+    Find {
+        /// The card.
+        approval: ApprovalId,
+    },
+    /// Somebody who may not decide about the card tried to.
+    Foreign {
+        /// The card.
+        approval: ApprovalId,
+        /// Who.
+        by: String,
+    },
+    /// Somebody takes a grant back.
+    Revoke {
+        /// The grant.
+        grant: GrantId,
+        /// Who.
+        by: String,
+        /// For which tenant; another tenant's grant is unknown to it. `None` is the embedder itself.
+        tenant: Option<TenantId>,
+    },
+    /// What these grants were given for has changed.
+    Void {
+        /// The grants.
+        grants: Vec<GrantId>,
+    },
+    /// A topic no longer wants these cards.
+    Withdraw {
+        /// The topic.
+        topic: TopicId,
+        /// The cards.
+        approvals: Vec<ApprovalId>,
+        /// Why.
+        reason: String,
+    },
+    /// A topic has recorded a decision.
+    Pay {
+        /// The topic.
+        topic: TopicId,
+        /// The card.
+        approval: ApprovalId,
+        /// What became of it.
+        payment: Payment,
+    },
+    /// The clock reached [`next_deadline`](ApprovalCommand): cards expire, debts are told again.
+    Tick,
+    /// A decision was refused before the ledger could weigh it.
+    Refuse {
+        /// The card that it named.
+        approval: ApprovalId,
+        /// Who.
+        by: String,
+        /// Why.
+        why: RefusedDecision,
+    },
+    /// The clock stands elsewhere than the time that has passed.
+    Clock {
+        /// Where it should stand.
+        from: Timestamp,
+        /// Where it stands.
+        to: Timestamp,
+    },
+}
+
+/// Why a decision changed nothing. These are stored: their bytes are frozen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RefusedDecision {
+    /// The card already had the same last word.
+    Repeated,
+    /// The card already had another last word.
+    Conflict,
+    /// Nobody had decided in time.
+    Expired,
+    /// The topic no longer wanted the card.
+    Withdrawn,
+    /// The card that was shown was not this one.
+    Changed,
+    /// No such card.
+    Unknown,
+    /// The decider may not decide about this card.
+    Foreign,
+    /// The arguments or the grant that it brought could not be taken.
+    Unfit,
+}
+
+/// What happened in the ledger. These are stored: their bytes are frozen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ApprovalEvent {
+    /// A card waits for a person.
+    Opened {
+        /// The card.
+        card: Card,
+        /// When.
+        at: Timestamp,
+    },
+    /// A person decided; the topic is owed the news until it has recorded it.
+    Decided {
+        /// The card.
+        approval: ApprovalId,
+        /// Approved or denied.
+        verdict: Verdict,
+        /// By whom.
+        by: String,
+        /// Why.
+        reason: Option<String>,
+        /// The digest of the card that was decided.
+        digest: Digest,
+        /// When.
+        at: Timestamp,
+    },
+    /// Nobody decided in time; the topic is owed the news.
+    Expired {
+        /// The card.
+        approval: ApprovalId,
+        /// When.
+        at: Timestamp,
+    },
+    /// The topic no longer wants the card.
+    Withdrawn {
+        /// The card.
+        approval: ApprovalId,
+        /// Why.
+        reason: String,
+        /// When.
+        at: Timestamp,
+    },
+    /// The topic has recorded the news, or it came too late.
+    Paid {
+        /// The card.
+        approval: ApprovalId,
+        /// What became of it.
+        payment: Payment,
+        /// When.
+        at: Timestamp,
+    },
+    /// As `Decided`, with other arguments or beside a grant.
+    DecidedWith {
+        /// The card.
+        approval: ApprovalId,
+        /// Approved or denied.
+        verdict: Verdict,
+        /// By whom.
+        by: String,
+        /// Why.
+        reason: Option<String>,
+        /// The digest of the card that was decided.
+        digest: Digest,
+        /// The arguments that replace the card's.
+        arguments: Option<JsonText>,
+        /// The digest of the [terms](Decision::terms).
+        terms: Digest,
+        /// When.
+        at: Timestamp,
+    },
+    /// Somebody who may not decide about the card tried to.
+    ForeignDecider {
+        /// The card.
+        approval: ApprovalId,
+        /// Who.
+        by: String,
+        /// When.
+        at: Timestamp,
+    },
+    /// A standing approval was given.
+    Granted {
+        /// The grant.
+        grant: Grant,
+    },
+    /// A standing approval is over.
+    GrantEnded {
+        /// The grant.
+        grant: GrantId,
+        /// Why.
+        end: GrantEnd,
+        /// When.
+        at: Timestamp,
+    },
+    /// A decision changed nothing.
+    DecisionRefused {
+        /// The card that it named.
+        approval: ApprovalId,
+        /// Who.
+        by: String,
+        /// Why.
+        why: RefusedDecision,
+        /// When.
+        at: Timestamp,
+    },
+    /// The clock stood elsewhere than the time that had passed.
+    ClockJumped {
+        /// Where it should have stood.
+        from: Timestamp,
+        /// Where it stood.
+        to: Timestamp,
+        /// When, by the ledger's own time, which never falls.
+        at: Timestamp,
+    },
+}
+
+impl ApprovalEvent {
+    /// `true` if it is about a grant and is kept with those.
+    pub fn is_about_grants(&self) -> bool {
+        match self {
+            Self::Granted { .. } | Self::GrantEnded { .. } => true,
+            Self::Opened { .. }
+            | Self::Decided { .. }
+            | Self::Expired { .. }
+            | Self::Withdrawn { .. }
+            | Self::Paid { .. }
+            | Self::DecidedWith { .. }
+            | Self::ForeignDecider { .. }
+            | Self::DecisionRefused { .. }
+            | Self::ClockJumped { .. } => false,
+        }
+    }
+}
+
+/// What the ledger wants done, once its events are durable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ApprovalDirective {
+    /// Tell the topic about a card; told again until paid.
+    TellTopic {
+        /// The topic.
+        topic: TopicId,
+        /// The card.
+        approval: ApprovalId,
+        /// The news.
+        news: CardNews,
+    },
+}
+
+/// What the one who told the ledger something is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ApprovalAnswer {
+    /// The card is stored and may be shown.
+    Opened,
+    /// The card already had this last word.
+    Settled(Settlement),
+    /// The answer to a decision.
+    Decide(DecideAnswer),
+    /// Whose card it is; `None` if there is no such card.
+    Found(Option<CardOwner>),
+    /// The answer to a revocation.
+    Revoke(RevokeAnswer),
+    /// Done; nothing to say.
+    Noted,
+}
+
+/// Why the ledger changed nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ApprovalRejection {
+    /// Too many cards of one topic wait.
+    #[error("{open} cards of this topic already wait for a person, the limit is {limit}")]
+    TooManyCards {
+        /// How many wait.
+        open: usize,
+        /// How many may.
+        limit: usize,
+    },
+    /// The card is named for another call than it shows.
+    #[error("the card's name does not belong to its topic and call")]
+    ForeignName,
+    /// A grant was asked for that cannot be given; nothing was decided.
+    #[error("the decision was not taken: {0}")]
+    Grant(GrantFault),
+}
+
+/// Why a grant cannot be given.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GrantFault {
+    /// A denial grants nothing.
+    #[error("a denial grants nothing: leave the scope out")]
+    OfDenial,
+    /// The tool belongs to no server.
+    #[error("the tool belongs to no server: grant the tool")]
+    NoServer,
+    /// It would be over before it begins.
+    #[error("the grant would be over before it begins: name a later time")]
+    Over,
+    /// A rule can hold for no arguments.
+    #[error("the rule about `{pointer}` can hold for no arguments: {reason}")]
+    Rule {
+        /// Where in the arguments.
+        pointer: String,
+        /// In plain words.
+        reason: &'static str,
+    },
+    /// There is no room.
+    #[error("{what}, the limit is {limit}: revoke some, or grant less")]
+    TooMany {
+        /// What there is too much of.
+        what: &'static str,
+        /// The bound.
+        limit: usize,
+    },
+}

@@ -1,0 +1,260 @@
+//! What a topic's journal says: what was allowed on which basis, and whether that basis holds.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pilothouse_messages::approval::{Verdict, card_digest};
+use pilothouse_messages::audit::{
+    AuditBasis, AuditFact, AuditFault, AuditLog, AuditReport, AuditRow, AuditTool,
+};
+use pilothouse_messages::grant::{GrantPlace, GrantSubject};
+use pilothouse_messages::id::{ApprovalId, Attempt, CallId, GrantId, TopicId};
+use pilothouse_messages::json::JsonText;
+use pilothouse_messages::record::Record;
+use pilothouse_messages::time::Timestamp;
+use pilothouse_messages::topic::{
+    CallPlan, PermissionMode, PlannedCall, ResolvedTool, RunBasis, TopicConfig, TopicEvent,
+};
+
+use super::ledger::{Authority, Given};
+use crate::gate::{Modes, Word};
+
+/// A journal, as far as it has been read.
+struct Reader<'a> {
+    topic: &'a TopicId,
+    authority: &'a Authority,
+    /// The newest time that is known; most records of a journal have none of their own.
+    at: Timestamp,
+    sequence: u64,
+    newest: Option<TopicConfig>,
+    /// What the open turn began with.
+    turn: Option<TopicConfig>,
+    plans: BTreeMap<CallId, PlannedCall>,
+    edits: BTreeMap<CallId, JsonText>,
+    started: BTreeSet<(CallId, Attempt)>,
+    out: &'a mut AuditReport,
+}
+
+pub(super) fn read(
+    topic: &TopicId,
+    records: &[Record<TopicEvent>],
+    authority: &Authority,
+    out: &mut AuditReport,
+) {
+    let mut reader = Reader {
+        topic,
+        authority,
+        at: Timestamp::default(),
+        sequence: 0,
+        newest: None,
+        turn: None,
+        plans: BTreeMap::new(),
+        edits: BTreeMap::new(),
+        started: BTreeSet::new(),
+        out,
+    };
+    for Record { sequence, payload, .. } in records {
+        reader.sequence = *sequence;
+        reader.event(payload);
+    }
+}
+
+impl Reader<'_> {
+    fn event(&mut self, event: &TopicEvent) {
+        match event {
+            TopicEvent::Configured { config, at } => {
+                self.reached(*at);
+                self.newest = Some(config.clone());
+                self.row(AuditFact::Configured { mode: config.mode });
+            }
+            TopicEvent::HeadlessSet { headless } => self.row(AuditFact::HeadlessSet { headless: *headless }),
+            TopicEvent::MessageAccepted { at, .. } | TopicEvent::Recovered { at, .. } => self.reached(*at),
+            TopicEvent::TurnStarted { at, .. } => {
+                self.reached(*at);
+                self.turn = self.newest.clone();
+            }
+            TopicEvent::TurnFinished { at, .. } => {
+                self.reached(*at);
+                self.plans.clear();
+                self.edits.clear();
+                self.started.clear();
+            }
+            TopicEvent::StepReplied { calls, .. } => calls.iter().for_each(|call| self.planned(call)),
+            TopicEvent::CallStarted { call, attempt, basis } => self.started(*call, *attempt, basis),
+            TopicEvent::CallFinished { call, attempt, result } => {
+                self.row(AuditFact::Finished { call: *call, attempt: *attempt, outcome: result.outcome });
+            }
+            TopicEvent::CallDecided { call: _, approval, .. } => {
+                if let Some(word) = self.authority.words.get(approval) {
+                    self.reached(word.at);
+                }
+            }
+            TopicEvent::CardOpened { call, approval } => {
+                if let Some(at) = self.authority.shown(*approval, self.topic, *call) {
+                    self.reached(at);
+                }
+            }
+            TopicEvent::CallEdited { call, arguments } => {
+                self.edits.insert(*call, arguments.clone());
+            }
+            TopicEvent::StepStarted { .. }
+            | TopicEvent::TextAppended { .. }
+            | TopicEvent::CallSent { .. }
+            | TopicEvent::CallExpired { .. }
+            | TopicEvent::StepFinished { .. }
+            | TopicEvent::MessagesHeld { .. }
+            | TopicEvent::CallReceipted { .. }
+            | TopicEvent::ToolTermsSet { .. } => {}
+        }
+    }
+
+    fn reached(&mut self, at: Timestamp) {
+        self.at = self.at.max(at);
+    }
+
+    fn row(&mut self, fact: AuditFact) {
+        self.out.rows.push(AuditRow {
+            at: self.at,
+            log: AuditLog::Topic,
+            sequence: self.sequence,
+            tenant: self.newest.as_ref().map(|config| config.tenant.clone()),
+            topic: Some(self.topic.clone()),
+            fact,
+        });
+    }
+
+    fn planned(&mut self, planned: &PlannedCall) {
+        let call = planned.call;
+        match &planned.plan {
+            CallPlan::Reject(reason) | CallPlan::Deny(reason) => {
+                let (name, reason) = (planned.name.clone(), reason.clone());
+                self.row(AuditFact::NotAllowed { call, name, reason });
+            }
+            CallPlan::Run(_) | CallPlan::Ask { .. } | CallPlan::Answered => {}
+        }
+        self.plans.insert(call, planned.clone());
+    }
+
+    fn started(&mut self, call: CallId, attempt: Attempt, basis: &RunBasis) {
+        let plan = self.plans.get(&call).cloned();
+        let again = !self.started.insert((call, attempt));
+        let (tool, arguments) = match &plan {
+            Some(PlannedCall { tool: Some(tool), arguments, .. }) if !again => (tool, arguments),
+            Some(_) | None => {
+                self.fault(AuditFault::RanUnplanned { topic: self.topic.clone(), call, attempt });
+                let basis = self.basis(basis);
+                self.row(AuditFact::Allowed { call, attempt, tool: None, arguments: None, basis });
+                return;
+            }
+        };
+        self.reached(self.since(basis));
+        self.check(call, tool, arguments, basis);
+        let sent = self.edits.get(&call).unwrap_or(arguments).clone();
+        let basis = self.basis(basis);
+        let tool = Some(AuditTool::from(tool));
+        self.row(AuditFact::Allowed { call, attempt, tool, arguments: Some(sent), basis });
+    }
+
+    /// From when on the basis of an intent could be known.
+    fn since(&self, basis: &RunBasis) -> Timestamp {
+        let since = match basis {
+            RunBasis::Approved { approval } => self.authority.words.get(approval).map(|word| word.at),
+            RunBasis::Grant { grant } => self.authority.grants.get(grant).map(|given| given.grant.given_at),
+            RunBasis::Mode | RunBasis::Classified => None,
+        };
+        since.unwrap_or_default()
+    }
+
+    fn modes(&self) -> Modes {
+        let mode =
+            |config: &Option<TopicConfig>| config.as_ref().map(|config| config.mode).unwrap_or_default();
+        // How loose the runtime allowed a topic to be is not in its journal.
+        Modes { turn: mode(&self.turn), newest: mode(&self.newest), max: PermissionMode::Bypass }
+    }
+
+    fn basis(&self, basis: &RunBasis) -> AuditBasis {
+        match basis {
+            RunBasis::Mode => {
+                let Modes { turn, newest, .. } = self.modes();
+                let mode = if crate::gate::is_within(newest, turn) { newest } else { turn };
+                AuditBasis::Mode { mode }
+            }
+            RunBasis::Approved { approval } => {
+                let word = self.authority.words.get(approval);
+                let word = word.filter(|word| word.verdict == Verdict::Allow);
+                AuditBasis::Approved {
+                    approval: *approval,
+                    by: word.map(|word| word.by.clone()),
+                    decided_at: word.map(|word| word.at),
+                }
+            }
+            RunBasis::Grant { grant } => {
+                let given = self.authority.grants.get(grant).map(|given| &given.grant);
+                AuditBasis::Grant {
+                    grant: *grant,
+                    by: given.map(|given| given.by.clone()),
+                    given_at: given.map(|given| given.given_at),
+                    place: given.map(|given| given.place.clone()),
+                }
+            }
+            RunBasis::Classified => AuditBasis::Classified,
+        }
+    }
+
+    fn check(&mut self, call: CallId, tool: &ResolvedTool, planned: &JsonText, basis: &RunBasis) {
+        let (word, mode) = self.modes().word_about(tool);
+        let in_mode = match basis {
+            RunBasis::Mode => word == Word::Run,
+            RunBasis::Classified => word >= Word::Classify,
+            RunBasis::Approved { .. } | RunBasis::Grant { .. } => word > Word::Deny,
+        };
+        if !in_mode {
+            self.fault(AuditFault::RanAgainstMode { topic: self.topic.clone(), call, mode });
+        }
+        match basis {
+            RunBasis::Mode | RunBasis::Classified => {}
+            RunBasis::Approved { approval } => self.check_card(call, tool, planned, *approval),
+            RunBasis::Grant { grant } => self.check_grant(call, tool, *grant),
+        }
+    }
+
+    fn check_card(&mut self, call: CallId, tool: &ResolvedTool, planned: &JsonText, approval: ApprovalId) {
+        let topic = self.topic.clone();
+        let word = self.authority.words.get(&approval).filter(|word| word.verdict == Verdict::Allow);
+        let Some(word) = word.filter(|_| self.authority.shown(approval, &topic, call).is_some()) else {
+            return self.fault(AuditFault::RanUndecided { topic, call, approval });
+        };
+        let digest = card_digest(&tool.name, tool.fingerprint, tool.definition, planned);
+        if word.digest != digest || word.arguments.as_ref() != self.edits.get(&call) {
+            self.fault(AuditFault::RanOtherwise { topic, call, approval });
+        }
+    }
+
+    fn check_grant(&mut self, call: CallId, tool: &ResolvedTool, grant: GrantId) {
+        let given = self.authority.grants.get(&grant);
+        if !given.is_some_and(|given| self.covers(given, call, tool)) {
+            self.fault(AuditFault::RanUngranted { topic: self.topic.clone(), call, grant });
+        }
+    }
+
+    fn covers(&self, Given { grant, ended }: &Given, call: CallId, tool: &ResolvedTool) -> bool {
+        let here = match &grant.place {
+            GrantPlace::Turn { topic, turn } => topic == self.topic && *turn == call.turn,
+            GrantPlace::Topic { topic } => topic == self.topic,
+            GrantPlace::Always => true,
+        };
+        let about = match &grant.subject {
+            GrantSubject::Tool(source) => *source == tool.source,
+            GrantSubject::Server(server) => tool.source.server() == Some(server),
+        };
+        let theirs = self.newest.as_ref().is_some_and(|config| config.tenant == grant.tenant);
+        let over = [*ended, grant.expires_at].into_iter().flatten().min();
+        // The call ran at the earliest at the newest time known before it.
+        let in_time = self.authority.clock_went_back || over.is_none_or(|over| self.at <= over);
+        let same = grant.definition == tool.definition && grant.fingerprints.contains(&tool.fingerprint);
+        here && about && theirs && in_time && same
+    }
+
+    fn fault(&mut self, fault: AuditFault) {
+        self.out.faults.push(fault);
+    }
+}
