@@ -41,6 +41,7 @@ fn tool(effect: Effect) -> ResolvedTool {
         title: None,
         effect,
         force_prompt: false,
+        interruptible: false,
         fingerprint: Digest([1; 32]),
         definition: Digest([2; 32]),
     }

@@ -67,7 +67,11 @@ impl Reader<'_> {
                 self.row(AuditFact::Configured { mode: config.mode });
             }
             TopicEvent::HeadlessSet { headless } => self.row(AuditFact::HeadlessSet { headless: *headless }),
-            TopicEvent::MessageAccepted { at, .. } | TopicEvent::Recovered { at, .. } => self.reached(*at),
+            TopicEvent::MessageAccepted { at, .. }
+            | TopicEvent::MessageDropped { at, .. }
+            | TopicEvent::MessageResent { at, .. }
+            | TopicEvent::TurnResumed { at, .. }
+            | TopicEvent::Recovered { at, .. } => self.reached(*at),
             TopicEvent::TurnStarted { at, .. } => {
                 self.reached(*at);
                 self.turn = self.newest.clone();
@@ -103,6 +107,12 @@ impl Reader<'_> {
             | TopicEvent::StepFinished { .. }
             | TopicEvent::MessagesHeld { .. }
             | TopicEvent::CallReceipted { .. }
+            | TopicEvent::MessageEdited { .. }
+            | TopicEvent::QueueReordered { .. }
+            | TopicEvent::LevelSet { .. }
+            | TopicEvent::MessagesInjected { .. }
+            | TopicEvent::TurnContinued { .. }
+            | TopicEvent::TurnTermsSet { .. }
             | TopicEvent::ToolTermsSet { .. } => {}
         }
     }

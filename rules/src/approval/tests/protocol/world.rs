@@ -157,6 +157,7 @@ fn tool() -> ResolvedTool {
         title: None,
         effect: Effect::Edits,
         force_prompt: false,
+        interruptible: false,
         fingerprint: Digest([1; 32]),
         definition: Digest([2; 32]),
     }
@@ -205,7 +206,7 @@ impl World {
         };
         let config = TopicConfig { approval_ttl_ms: Some(60_000), ..TopicConfig::new("m") };
         world.tell_topic(&TopicCommand::Open { config });
-        world.tell_topic(&TopicCommand::Send { text: "go".to_owned(), key: None });
+        world.tell_topic(&TopicCommand::Send { text: "go".to_owned(), key: None, level: Default::default() });
         world.tell_topic(&TopicCommand::ModelReplied { at, reply });
         assert_eq!(world.to_ledger.len(), 1, "the card is asked for");
         world
@@ -371,7 +372,8 @@ impl World {
             Directive::CancelTurn { .. }
             | Directive::RunModel { .. }
             | Directive::Announce(_)
-            | Directive::TakeUpCall { .. } => {}
+            | Directive::TakeUpCall { .. }
+            | Directive::CancelCalls { .. } => {}
         }
     }
 
