@@ -74,6 +74,8 @@ pub struct Limits {
     pub queued_bytes: usize,
     /// Messages of one topic that wait or are held (256): nothing waits beyond it, so that no hold is without a bound.
     pub held_messages: usize,
+    /// Text of those, in bytes (1 MiB).
+    pub held_bytes: usize,
     /// How long a card waits for a person (24 h).
     pub approval: Duration,
     /// Cards open in one topic (64).
@@ -249,6 +251,7 @@ impl Default for Limits {
             queued_messages: 32,
             queued_bytes: 64 << 10,
             held_messages: 256,
+            held_bytes: 1 << 20,
             approval: Duration::from_secs(24 * 60 * 60),
             cards_per_topic: 64,
             grants: 10_000,

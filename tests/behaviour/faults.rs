@@ -18,3 +18,5 @@ mod results;
 mod schemas;
 #[path = "faults/servers.rs"]
 mod servers;
+#[path = "faults/turns.rs"]
+mod turns;

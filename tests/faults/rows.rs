@@ -26,6 +26,16 @@ const TREE: &str = "supervision/src/servers/tests.rs";
 const LIFE: &str = "supervision/src/servers/tests/life.rs";
 const META: &str = "rules/src/meta/tests.rs";
 
+const TURNS: &str = "tests/behaviour/turns.rs";
+const OF_TURNS: &str = "tests/behaviour/faults/turns.rs";
+const STEERING: &str = "tests/behaviour/steering.rs";
+const QUEUE: &str = "tests/behaviour/queue.rs";
+const RECOVERY: &str = "tests/behaviour/recovery.rs";
+const RANDOM: &str = "rules/src/topic/tests/random.rs";
+const ORDERS: &str = "rules/src/topic/tests/interleavings.rs";
+const STREAMS: &str = "tests/behaviour/streams.rs";
+const MODELS: &str = "tests/behaviour/models.rs";
+
 /// What is expected of each fault is what these tests assert.
 pub(crate) const ROWS: &[(&str, &[Tests])] = &[
     // F01: startup and handshake.
@@ -379,4 +389,115 @@ pub(crate) const ROWS: &[(&str, &[Tests])] = &[
     ("B273", &[(META, &["arguments_are_taken_from_where_a_model_puts_them_and_never_lost"])]),
     ("B274", &[(META, &["an_invocation_is_checked_in_order_and_refused_with_the_first_fault"])]),
     ("B275", &[("rules/src/registry/policy/tests.rs", &["rules_that_match_nothing_are_told"])]),
+    // F15: steering and turns.
+    ("B192", &[(LIVES, &["a_call_whose_server_dies_is_unknown_and_the_turn_goes_on"])]),
+    (
+        "B193",
+        &[
+            (TURNS, &["a_stop_returns_at_once_with_a_tool_hanging_and_a_late_result_changes_nothing"]),
+            (RECOVERY, &["a_turn_that_ran_is_interrupted_and_what_waited_is_held"]),
+        ],
+    ),
+    (
+        "B194",
+        &[
+            (STEERING, &["a_message_sent_as_the_turn_ends_is_in_exactly_one_place"]),
+            (
+                "tests/behaviour/races.rs",
+                &["a_steer_at_any_moment_of_a_turn_on_a_slow_store_is_answered_once"],
+            ),
+            (
+                ORDERS,
+                &["a_steer_a_stop_a_decision_and_results_in_every_order_leave_each_message_in_one_place"],
+            ),
+        ],
+    ),
+    (
+        "B195",
+        &[
+            (OF_TURNS, &["messages_sent_from_two_tasks_at_once_are_answered_by_one_turn_after_the_other"]),
+            (RANDOM, &["whatever_happens_in_whatever_order_the_laws_of_a_topic_hold"]),
+        ],
+    ),
+    (
+        "B196",
+        &[(OF_TURNS, &["one_call_of_three_that_fails_keeps_the_results_of_the_others_and_its_own_words"])],
+    ),
+    (
+        "B197",
+        &[
+            (MODELS, &["calls_with_one_id_of_the_provider_are_two_calls_to_us"]),
+            (RECOVERY, &["a_turn_that_ran_is_interrupted_and_what_waited_is_held"]),
+        ],
+    ),
+    ("B200", &[(OF_TURNS, &["twenty_messages_over_a_turn_of_ten_calls_are_each_in_history_once"])]),
+    ("B202", &[(OF_TURNS, &["a_message_that_joined_a_turn_which_is_stopped_is_told_to_the_next_turn_once"])]),
+    (
+        "B204",
+        &[
+            (STEERING, &["a_stop_holds_what_waits_and_the_next_message_does_not_wake_it"]),
+            (QUEUE, &["held_messages_are_edited_dropped_and_sent_again_also_after_a_crash"]),
+        ],
+    ),
+    (
+        "B205",
+        &[
+            (RANDOM, &["whatever_happens_in_whatever_order_the_laws_of_a_topic_hold"]),
+            (RECOVERY, &["whatever_a_crash_leaves_nothing_is_lost_and_nothing_runs_twice"]),
+        ],
+    ),
+    ("B206", &[(ORDERS, &["whatever_ends_a_turn_beside_a_steer_ends_it_once_and_only_a_good_end_chains"])]),
+    (
+        "B207",
+        &[
+            (QUEUE, &["in_a_topic_that_injects_a_message_joins_the_turn_before_its_next_step"]),
+            (
+                "rules/src/topic/tests/levels.rs",
+                &["in_a_topic_that_injects_all_that_steers_joins_the_turn_before_its_next_step"],
+            ),
+        ],
+    ),
+    // F16: parallel calls.
+    (
+        "B209",
+        &[(OF_TURNS, &["one_call_of_three_that_fails_keeps_the_results_of_the_others_and_its_own_words"])],
+    ),
+    ("B210", &[(MODELS, &["calls_with_one_id_of_the_provider_are_two_calls_to_us"])]),
+    (
+        "B211",
+        &[
+            (TURNS, &["parallel_calls_have_their_results_in_the_order_of_the_calls"]),
+            (CALLS, &["a_stop_in_the_second_of_five_calls_sends_none_of_the_others"]),
+        ],
+    ),
+    ("B213", &[(OF_TURNS, &["results_that_come_after_a_stop_are_in_no_later_turn"])]),
+    ("B214", &[(MODELS, &["calls_with_one_id_of_the_provider_are_two_calls_to_us"])]),
+    ("B215", &[(TURNS, &["parallel_calls_have_their_results_in_the_order_of_the_calls"])]),
+    ("B217", &[(OF_TURNS, &["batches_of_ten_calls_run_each_of_them_once_and_take_as_long_as_the_slowest"])]),
+    // F17: streams and subscribers.
+    (
+        "B219",
+        &[(
+            "tests/behaviour/runtime.rs",
+            &["a_window_that_does_not_keep_up_is_told_and_nobody_else_notices"],
+        )],
+    ),
+    (
+        "B220",
+        &[
+            ("tests/behaviour/runtime.rs", &["a_window_shows_the_view_at_one_point_and_everything_after_it"]),
+            (STREAMS, &["a_view_and_the_events_after_it_have_no_gap_and_a_slow_window_harms_only_itself"]),
+        ],
+    ),
+    (
+        "B221",
+        &[("tests/behaviour/runtime.rs", &["a_window_shows_the_view_at_one_point_and_everything_after_it"])],
+    ),
+    ("B223", &[(OF_TURNS, &["places_of_events_grow_over_a_restart"])]),
+    (
+        "B224",
+        &[(OF_TURNS, &["a_flood_of_messages_is_queued_or_refused_and_every_one_that_was_taken_is_known"])],
+    ),
+    ("B225", &[(OF_TURNS, &["a_window_shows_its_own_topic_only"])]),
+    ("B226", &[(OF_TURNS, &["a_window_that_always_falls_behind_has_it_all_when_the_topic_rests"])]),
 ];

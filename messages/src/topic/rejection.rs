@@ -86,6 +86,16 @@ pub enum TopicRejection {
         /// How many may.
         limit: usize,
     },
+    /// Too much text is held.
+    #[error(
+        "{bytes} bytes of messages would wait or be held, the limit is {limit}: send held ones again, or drop them"
+    )]
+    HeldBytes {
+        /// How many bytes would wait or be held.
+        bytes: usize,
+        /// How many may.
+        limit: usize,
+    },
     /// A turn is open.
     #[error("turn {turn} is open: it goes on by itself")]
     TurnOpen {

@@ -93,6 +93,7 @@ impl Draft<'_> {
         if self.state.open.is_some() {
             self.state.has_place()?;
             self.state.has_place_for_holding()?;
+            self.state.has_room_for_holding(text.len(), 0)?;
         }
         self.state.has_room_for(text.len() + key.map_or(0, str::len), 0)?;
         let message = self.state.last_message.next();

@@ -61,6 +61,7 @@ impl Draft<'_> {
                 // A held one takes no room in the queue before it is sent again.
                 Kept::Held(_, _) => self.state.is_within_bound(text.len())?,
             }
+            self.state.has_room_for_holding(text.len(), old.text.len())?;
             self.event(TopicEvent::MessageEdited { message, text: text.to_owned() });
         }
         self.answer_kept(kept)
@@ -168,6 +169,14 @@ impl TopicState {
     pub(super) fn has_place_for_holding(&self) -> Result<(), TopicRejection> {
         let (held, limit) = (self.queue.len() + self.held.len(), self.limits.held_messages);
         if held >= limit { Err(TopicRejection::HeldFull { held, limit }) } else { Ok(()) }
+    }
+
+    /// As much text as waits or is held may have to be held.
+    pub(super) fn has_room_for_holding(&self, bytes: usize, instead: usize) -> Result<(), TopicRejection> {
+        let held = self.held.iter().map(|held| &held.message);
+        let texts: usize = self.queue.iter().chain(held).map(|message| message.text.len()).sum();
+        let (bytes, limit) = (texts.saturating_sub(instead) + bytes, self.limits.held_bytes);
+        if bytes > limit { Err(TopicRejection::HeldBytes { bytes, limit }) } else { Ok(()) }
     }
 
     /// A message that need not wait has the bound of one that does: any may have to, and every record has to be kept.

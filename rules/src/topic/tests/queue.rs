@@ -221,4 +221,20 @@ fn nothing_more_waits_once_as_many_are_held_as_may_be() {
             on(send("f"), Is::Pending).answers(queued(6, 2)).records([accepted(6, "f")]),
         ],
     );
+    let mut limits = Limits::default();
+    limits.held_bytes = 6;
+    let given = [open(), send("a"), send("bb"), send("cc"), stop(), send("d")];
+    let too_much = |bytes| TopicRejection::HeldBytes { bytes, limit: 6 };
+    check_in(
+        &limits,
+        given,
+        vec![
+            on(send("eee"), Is::Pending).refused(too_much(7)),
+            on(send("ee"), Is::Pending).answers(queued(5, 1)).records([accepted(5, "ee")]),
+            on(edits(2, "bbb"), Is::Pending).refused(too_much(7)),
+            on(edits(2, "b"), Is::Pending)
+                .answers(held_for(2, HoldReason::Aborted))
+                .records([edited(2, "b")]),
+        ],
+    );
 }

@@ -66,6 +66,7 @@ fn rejected(rejection: &TopicRejection) -> &'static str {
         TopicRejection::NotHeld { .. } => "not_held",
         TopicRejection::WrongOrder => "wrong_order",
         TopicRejection::HeldFull { .. } => "held_full",
+        TopicRejection::HeldBytes { .. } => "held_bytes",
         TopicRejection::TurnOpen { .. } => "turn_open",
         TopicRejection::NothingToContinue => "nothing_to_continue",
         // The enum may grow; the words still say what happened.
