@@ -188,7 +188,8 @@ fn shown_in(event: &CatalogEvent) -> Option<&ServerId> {
         CatalogEvent::RefreshStarted { .. }
         | CatalogEvent::RefreshQueued { .. }
         | CatalogEvent::RefreshEnded { .. }
-        | CatalogEvent::Rested { .. } => None,
+        | CatalogEvent::Rested { .. }
+        | CatalogEvent::RetrySet { .. } => None,
     }
 }
 
@@ -361,7 +362,7 @@ impl CatalogShell {
             };
             let command = match fetched {
                 Ok(listed) => CatalogCommand::Fetched { server, ticket, listed },
-                Err(reason) => CatalogCommand::FetchFailed { server, ticket, reason },
+                Err((reason, contact)) => CatalogCommand::FetchFailed { server, ticket, reason, contact },
             };
             // A successor lists again what is connected.
             let _gone = myself.cast(Letter::inside(CatalogMsg::Command { command }));

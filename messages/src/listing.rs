@@ -134,6 +134,8 @@ pub enum CatalogCommand {
         ticket: RefreshTicket,
         /// In plain words.
         reason: String,
+        /// Whether the server was there to be asked.
+        contact: Contact,
     },
     /// The connection was ended because nobody used the server: what it said stands.
     Rested {
@@ -159,6 +161,15 @@ pub enum CatalogCommand {
         /// The server.
         server: ServerId,
     },
+}
+
+/// Whether a connection was there for a refresh that ended badly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Contact {
+    /// It was, and the server did not list its tools: it is asked again.
+    Made,
+    /// It was not, or it ended: the next one lists.
+    None,
 }
 
 /// Why a server is listed.
@@ -242,6 +253,13 @@ pub enum CatalogEvent {
     Removed {
         /// The server.
         server: ServerId,
+    },
+    /// When a server that is connected and did not list its tools is asked again; `None` if it is not.
+    RetrySet {
+        /// The server.
+        server: ServerId,
+        /// When.
+        at: Option<Timestamp>,
     },
 }
 

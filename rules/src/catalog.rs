@@ -15,7 +15,8 @@
 //!    │                      └── a new connection: a new ticket
 //!    └── from both: another definition, the connection's end, removal
 //!
-//!   Idle ── Tick, when a fresh listing is as old as its server said that it may be ──▶ under way
+//!   Idle ── Tick, when a fresh listing is as old as its server said that it may be, or when a server that is
+//!           connected and did not list its tools is asked again ──▶ under way
 //! ```
 //!
 //! Illegal, and refused: an answer under a ticket that is not the current one, anything about an unknown server.
@@ -26,14 +27,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_messages::digest::Digest;
-use pilothouse_messages::id::{Revision, ServerId};
+use pilothouse_messages::id::ServerId;
 use pilothouse_messages::listing::{
-    CacheScope, CatalogCommand, CatalogDirective, CatalogEvent, CatalogRejection, ListedTools, Listing,
-    ListingState, ListingView, RefreshCause, RefreshTicket,
+    CacheScope, CatalogCommand, CatalogDirective, CatalogEvent, CatalogRejection, Contact, ListedTools,
+    Listing, ListingView, RefreshCause, RefreshTicket,
 };
 use pilothouse_messages::time::Timestamp;
 
 use crate::{Decider, Decision};
+
+mod entry;
+
+use entry::{Entry, Offer, Refresh, Then};
 
 type Outcome = Decision<CatalogEvent, CatalogDirective, ()>;
 
@@ -54,108 +59,8 @@ pub struct Catalog {
     last_ticket: u64,
 }
 
-/// One server's place.
-#[derive(Debug, PartialEq, Eq)]
-struct Entry {
-    definition: Digest,
-    offer: Offer,
-    refresh: Refresh,
-    /// The newest revision under any definition, so that no two listings of a server share one.
-    revision: Revision,
-    /// For whom the listing holds.
-    cache: CacheScope,
-    /// When it has to be listed again; counts only while it is warm.
-    expires: Option<Timestamp>,
-}
-
 /// The least time for which a listing is fresh, whatever its server says.
 const TTL_FLOOR: Duration = Duration::from_secs(30);
-
-/// What a server is known to offer.
-#[derive(Debug, PartialEq, Eq)]
-enum Offer {
-    Cold,
-    Warm(Arc<Listing>),
-    Stale { listing: Arc<Listing>, reason: String },
-}
-
-/// Whether the server is being listed.
-#[derive(Debug, PartialEq, Eq)]
-enum Refresh {
-    Idle,
-    UnderWay { ticket: RefreshTicket, then: Then },
-}
-
-/// What follows the refresh under way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Then {
-    Rest,
-    Again,
-}
-
-impl Entry {
-    fn new(definition: Digest) -> Self {
-        Self {
-            definition,
-            offer: Offer::Cold,
-            refresh: Refresh::Idle,
-            revision: Revision::default(),
-            cache: CacheScope::Public,
-            expires: None,
-        }
-    }
-
-    /// When a listing that is fresh, and not being listed again, has to be.
-    fn expires_at(&self) -> Option<Timestamp> {
-        match (&self.offer, &self.refresh) {
-            (Offer::Warm(_), Refresh::Idle) => self.expires,
-            (Offer::Warm(_) | Offer::Cold | Offer::Stale { .. }, Refresh::UnderWay { .. })
-            | (Offer::Cold | Offer::Stale { .. }, Refresh::Idle) => None,
-        }
-    }
-
-    fn under_way(&self) -> Option<(RefreshTicket, Then)> {
-        match self.refresh {
-            Refresh::Idle => None,
-            Refresh::UnderWay { ticket, then } => Some((ticket, then)),
-        }
-    }
-
-    fn listing(&self) -> Option<&Arc<Listing>> {
-        match &self.offer {
-            Offer::Cold => None,
-            Offer::Warm(listing) | Offer::Stale { listing, reason: _ } => Some(listing),
-        }
-    }
-
-    fn view(&self, server: &ServerId) -> ListingView {
-        let state = match &self.offer {
-            Offer::Cold => ListingState::Cold,
-            Offer::Warm(_) => ListingState::Warm,
-            Offer::Stale { listing: _, reason } => ListingState::Stale { reason: reason.clone() },
-        };
-        ListingView::new(server.clone(), state, self.listing().cloned())
-    }
-
-    /// Whether an answer says nothing new.
-    fn says(&self, listed: &ListedTools) -> bool {
-        self.listing().is_some_and(|last| {
-            last.tools == listed.tools && last.dropped == listed.dropped && self.cache == listed.cache
-        })
-    }
-
-    /// The listing that an answer makes.
-    fn listing_of(&self, now: Timestamp, listed: &ListedTools) -> Listing {
-        let ListedTools { tools, dropped, ttl: _, cache: _ } = listed.clone();
-        Listing {
-            definition: self.definition,
-            revision: self.revision.next(),
-            listed_at: now,
-            tools,
-            dropped,
-        }
-    }
-}
 
 impl Catalog {
     /// A catalog that knows no server.
@@ -277,9 +182,10 @@ impl Catalog {
 
     fn fetch_failed(
         &self,
+        now: Timestamp,
         server: &ServerId,
         ticket: RefreshTicket,
-        reason: &str,
+        (reason, contact): (&str, Contact),
     ) -> Result<Outcome, CatalogRejection> {
         let (entry, then) = self.current(server, ticket)?;
         let mut outcome = Decision::answer(());
@@ -293,6 +199,14 @@ impl Catalog {
             go_stale(server, reason, &mut outcome);
         }
         outcome.directives.push(failed(server, reason));
+        match (contact, then) {
+            // Its tools cannot be called before it has listed them, and nothing else may ask it for that.
+            (Contact::Made, Then::Rest) => {
+                let at = Some(now.after(entry.retry_after()));
+                outcome.events.push(CatalogEvent::RetrySet { server: server.clone(), at });
+            }
+            (Contact::Made, Then::Again) | (Contact::None, _) => {}
+        }
         self.follow(server, then, &mut outcome);
         Ok(outcome)
     }
@@ -318,6 +232,9 @@ impl Catalog {
         }
         if under_way {
             outcome.directives.push(failed(server, reason));
+        }
+        if entry.failures > 0 {
+            outcome.events.push(CatalogEvent::RetrySet { server: server.clone(), at: None });
         }
         Ok(outcome)
     }
@@ -351,7 +268,7 @@ impl Catalog {
     }
 
     fn tick(&self, now: Timestamp) -> Outcome {
-        let is_due = |entry: &Entry| entry.expires_at().is_some_and(|at| at <= now);
+        let is_due = |entry: &Entry| entry.due_at().is_some_and(|at| at <= now);
         let due = self.servers.iter().filter(|(_, entry)| is_due(entry));
         let mut outcome = Decision::answer(());
         for (ticket, (server, _)) in (self.last_ticket + 1..).map(RefreshTicket).zip(due) {
@@ -399,8 +316,8 @@ impl Decider for Catalog {
             CatalogCommand::Define { server, definition } => Ok(self.define(server, *definition)),
             CatalogCommand::Refresh { server, cause } => self.refresh(server, *cause),
             CatalogCommand::Fetched { server, ticket, listed } => self.fetched(now, server, *ticket, listed),
-            CatalogCommand::FetchFailed { server, ticket, reason } => {
-                self.fetch_failed(server, *ticket, reason)
+            CatalogCommand::FetchFailed { server, ticket, reason, contact } => {
+                self.fetch_failed(now, server, *ticket, (reason, *contact))
             }
             CatalogCommand::Rested { server } => self.rested(server),
             CatalogCommand::Recredentialed { server } => self.recredentialed(server),
@@ -416,11 +333,13 @@ impl Decider for Catalog {
                 let entry = self.servers.entry(server.clone()).or_insert_with(|| Entry::new(*definition));
                 entry.definition = *definition;
                 entry.refresh = Refresh::Idle;
+                entry.no_retry();
             }
             CatalogEvent::RefreshStarted { server, ticket } => {
                 self.last_ticket = self.last_ticket.max(ticket.0);
                 self.change(server, |entry| {
                     entry.refresh = Refresh::UnderWay { ticket: *ticket, then: Then::Rest };
+                    entry.retry_at = None;
                 });
             }
             CatalogEvent::RefreshQueued { server } => self.change(server, |entry| {
@@ -436,6 +355,7 @@ impl Decider for Catalog {
                 entry.offer = Offer::Warm(Arc::new(listing.clone()));
                 entry.refresh = Refresh::Idle;
                 (entry.cache, entry.expires) = (*cache, *expires);
+                entry.no_retry();
             }),
             CatalogEvent::Confirmed { server, at, expires } => self.change(server, |entry| {
                 if let Some(mut listing) = entry.listing().cloned() {
@@ -444,10 +364,12 @@ impl Decider for Catalog {
                 }
                 entry.refresh = Refresh::Idle;
                 entry.expires = *expires;
+                entry.no_retry();
             }),
             CatalogEvent::Rested { server } => self.change(server, |entry| {
                 entry.refresh = Refresh::Idle;
                 entry.expires = None;
+                entry.no_retry();
             }),
             CatalogEvent::WentStale { server, reason } => self.change(server, |entry| {
                 if let Some(listing) = entry.listing().cloned() {
@@ -458,11 +380,15 @@ impl Decider for Catalog {
             CatalogEvent::Removed { server } => {
                 self.servers.remove(server);
             }
+            CatalogEvent::RetrySet { server, at } => self.change(server, |entry| match at {
+                Some(_) => (entry.retry_at, entry.failures) = (*at, entry.failures.saturating_add(1)),
+                None => entry.no_retry(),
+            }),
         }
     }
 
     fn next_deadline(&self) -> Option<Timestamp> {
-        self.servers.values().filter_map(Entry::expires_at).min()
+        self.servers.values().filter_map(Entry::due_at).min()
     }
 
     fn resume(&self) -> Vec<CatalogDirective> {

@@ -8,7 +8,7 @@ use pilothouse_messages::digest::Digest;
 use pilothouse_messages::error::RequestError;
 use pilothouse_messages::id::ServerId;
 use pilothouse_messages::limits::Limits;
-use pilothouse_messages::listing::{CacheScope, ListedTools};
+use pilothouse_messages::listing::{CacheScope, Contact, ListedTools};
 use pilothouse_messages::server::ServerState;
 use pilothouse_rules::listing::{PageStep, Pages};
 use tokio::time::{Instant, timeout};
@@ -21,22 +21,28 @@ use crate::wiring::{Ready, ServerPlace, Wiring};
 /// Lists the server and confirms its tools on the connection that told them.
 ///
 /// # Errors
-/// Why there is no listing, in plain words.
-pub(super) async fn fetch(wiring: &Wiring, server: &ServerId) -> Result<ListedTools, String> {
+/// Why there is no listing, in plain words, and whether the server was there to be asked.
+pub(super) async fn fetch(wiring: &Wiring, server: &ServerId) -> Result<ListedTools, (String, Contact)> {
     let Some(place) = wiring.servers.place(server) else {
-        return Err(format!("there is no server \"{server}\""));
+        return Err((format!("there is no server \"{server}\""), Contact::None));
     };
-    let (ready, _passage) = connection(wiring, &place).await?;
+    let (ready, _passage) = connection(wiring, &place).await.map_err(|reason| (reason, Contact::None))?;
     let listing = caught(pages(&ready, &wiring.limits));
     let listed = tokio::select! {
         biased;
         listed = timeout(wiring.limits.listing, listing) => listed,
-        () = ready.ended.cancelled() => return Err("the connection ended while its tools were being listed".to_owned()),
+        () = ready.ended.cancelled() => {
+            let reason = "the connection ended while its tools were being listed".to_owned();
+            return Err((reason, Contact::None));
+        }
     };
     let within = wiring.limits.listing.as_millis();
-    let listed =
-        listed.map_err(|_elapsed| format!("the server did not list its tools within {within} ms"))?;
-    let listed = listed.map_err(|panic| format!("listing the tools panicked: {panic}"))??;
+    let listed = match listed {
+        Err(_elapsed) => Err(format!("the server did not list its tools within {within} ms")),
+        Ok(Err(panic)) => Err(format!("listing the tools panicked: {panic}")),
+        Ok(Ok(listed)) => listed,
+    };
+    let listed = listed.map_err(|reason| (reason, Contact::Made))?;
     ready.confirmed.send_replace(Some(Arc::new(fingerprints(&listed))));
     Ok(listed)
 }

@@ -43,7 +43,8 @@ impl Journal<Catalog> for CatalogJournal {
                 | CatalogEvent::RefreshEnded { .. }
                 | CatalogEvent::Confirmed { .. }
                 | CatalogEvent::Rested { .. }
-                | CatalogEvent::WentStale { .. } => {}
+                | CatalogEvent::WentStale { .. }
+                | CatalogEvent::RetrySet { .. } => {}
             }
         }
         Ok(batches)

@@ -6,8 +6,8 @@ use pilothouse_messages::digest::Digest;
 use pilothouse_messages::id::{Revision, ServerId};
 use pilothouse_messages::json::JsonText;
 use pilothouse_messages::listing::{
-    CacheScope, CatalogCommand, CatalogDirective, CatalogEvent, CatalogRejection, DroppedTool, ListedTools,
-    Listing, ListingState, ListingView, RefreshCause, RefreshTicket,
+    CacheScope, CatalogCommand, CatalogDirective, CatalogEvent, CatalogRejection, Contact, DroppedTool,
+    ListedTools, Listing, ListingState, ListingView, RefreshCause, RefreshTicket,
 };
 use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::tool::ToolDefinition;
@@ -49,7 +49,8 @@ fn fetched(ticket: u64, tools: &[&str]) -> CatalogCommand {
 
 fn failed(ticket: u64, reason: &str) -> CatalogCommand {
     let reason = reason.to_owned();
-    CatalogCommand::FetchFailed { server: server(), ticket: RefreshTicket(ticket), reason }
+    let contact = Contact::None;
+    CatalogCommand::FetchFailed { server: server(), ticket: RefreshTicket(ticket), reason, contact }
 }
 
 fn disconnected() -> CatalogCommand {
@@ -357,6 +358,7 @@ fn any_command() -> impl Strategy<Value = CatalogCommand> {
     let private = ListedTools { cache: CacheScope::Private, ..listed(&["x"]) };
     let short = ListedTools { ttl: Some(Duration::from_millis(1)), ..listed(&["x"]) };
     let tools = prop::sample::select(vec![listed(&[]), listed(&["x"]), listed(&["x", "y"]), private, short]);
+    let contact = prop::sample::select(vec![Contact::Made, Contact::None]);
     let reason = || prop::sample::select(vec!["gone".to_owned(), "no answer".to_owned()]);
     prop_oneof![
         2 => (server(), 1..3u8).prop_map(|(server, version)| CatalogCommand::Define {
@@ -366,8 +368,9 @@ fn any_command() -> impl Strategy<Value = CatalogCommand> {
         4 => (server(), cause).prop_map(|(server, cause)| CatalogCommand::Refresh { server, cause }),
         4 => (server(), ticket(), tools)
             .prop_map(|(server, ticket, listed)| CatalogCommand::Fetched { server, ticket, listed }),
-        2 => (server(), ticket(), reason())
-            .prop_map(|(server, ticket, reason)| CatalogCommand::FetchFailed { server, ticket, reason }),
+        2 => (server(), ticket(), reason(), contact).prop_map(|(server, ticket, reason, contact)| {
+            CatalogCommand::FetchFailed { server, ticket, reason, contact }
+        }),
         1 => (server(), reason())
             .prop_map(|(server, reason)| CatalogCommand::Disconnected { server, reason }),
         1 => server().prop_map(|server| CatalogCommand::Rested { server }),
@@ -411,8 +414,8 @@ fn with_ticket(command: CatalogCommand, newest: u64) -> CatalogCommand {
         CatalogCommand::Fetched { server, ticket, listed } => {
             CatalogCommand::Fetched { server, ticket: behind(ticket), listed }
         }
-        CatalogCommand::FetchFailed { server, ticket, reason } => {
-            CatalogCommand::FetchFailed { server, ticket: behind(ticket), reason }
+        CatalogCommand::FetchFailed { server, ticket, reason, contact } => {
+            CatalogCommand::FetchFailed { server, ticket: behind(ticket), reason, contact }
         }
         CatalogCommand::Define { .. }
         | CatalogCommand::Refresh { .. }

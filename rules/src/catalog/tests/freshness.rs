@@ -78,3 +78,34 @@ fn a_listing_has_a_new_revision_only_if_it_says_something_new() {
         check(history, command, so(events, directives));
     }
 }
+
+#[test]
+fn a_server_that_is_connected_and_did_not_list_its_tools_is_asked_again_ever_later() {
+    let mut catalog = Catalog::new();
+    let mut does = |now: Timestamp, command: CatalogCommand| {
+        let outcome = catalog.decide(now, &command).unwrap();
+        outcome.events.iter().for_each(|event| catalog.apply(event));
+        (outcome.directives, catalog.next_deadline())
+    };
+    let failed = |ticket, contact| {
+        let (server, reason) = (server(), "no answer".to_owned());
+        CatalogCommand::FetchFailed { server, ticket: RefreshTicket(ticket), reason, contact }
+    };
+    does(NOW, define(1));
+    does(NOW, refresh(Connected));
+    let mut now = NOW;
+    for (ticket, seconds) in (1..).zip([5, 10, 20, 40, 80, 160, 300, 300]) {
+        let due = now.after(Duration::from_secs(seconds));
+        assert_eq!(does(now, failed(ticket, Contact::Made)).1, Some(due));
+        let fetch = CatalogDirective::Fetch { server: server(), ticket: RefreshTicket(ticket + 1) };
+        assert_eq!(does(due, CatalogCommand::Tick), (vec![fetch], None));
+        now = due;
+    }
+    // A listing, the end of the connection, and a server that was not there at all, each end it.
+    assert_eq!(does(now, fetched(9, &["read"])).1, None);
+    does(now, refresh(Asked));
+    assert_eq!(does(now, failed(10, Contact::Made)).1, Some(now.after(Duration::from_secs(5))));
+    assert_eq!(does(now, disconnected()).1, None);
+    does(now, refresh(Connected));
+    assert_eq!(does(now, failed(11, Contact::None)).1, None);
+}
