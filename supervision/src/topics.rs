@@ -52,7 +52,10 @@ impl Actor for TopicsActor {
         let tasks = wiring.topics.slot.tasks();
         // Topics of an earlier life of this supervisor lost their sessions with it.
         for place in wiring.topics.places.load().values() {
-            let old = place.slot.vacate(Some("its supervisor was restarted".to_owned()));
+            let reason = "its supervisor was restarted".to_owned();
+            let old = place.slot.vacate(Some(reason.clone()));
+            let actor = place.slot.name().to_owned();
+            wiring.events.publish(RuntimeEvent::Restarted { actor, reason });
             let topic = place.topic.clone();
             clear(&tasks, &myself, old, topic, &wiring, std::time::Duration::ZERO);
         }
