@@ -225,6 +225,8 @@ pub mod docs {
     pub mod architecture {}
     #[doc = include_str!("../docs/audit.md")]
     pub mod audit {}
+    #[doc = include_str!("../docs/chaos.md")]
+    pub mod chaos {}
     #[doc = include_str!("../docs/figures.md")]
     pub mod figures {}
     #[doc = include_str!("../docs/guarantees.md")]

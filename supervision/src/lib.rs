@@ -25,6 +25,8 @@ mod runtime;
 mod server;
 mod servers;
 mod stop;
+#[cfg(feature = "testing")]
+mod strike;
 mod topic;
 mod topics;
 mod tree;

@@ -17,6 +17,7 @@
 //! - [`driver::run`]: does lines, and prints what happens.
 //! - [`peer::Peer`]: an MCP server that follows a [`peer::Script`], faults included, and counts what it ran.
 //! - [`mod@line`]: the lines in, the lines out, and how an expectation is looked for.
+//! - [`storm`]: seeded disasters in virtual time, the promises that they hold a runtime to, and what they are made of.
 //! - [`input`]: lines from outside, read with a bound.
 
 pub mod audit;
@@ -24,3 +25,4 @@ pub mod driver;
 pub mod input;
 pub mod line;
 pub mod peer;
+pub mod storm;

@@ -10,6 +10,10 @@ use pilothouse_harness::driver::{self, Ended, Options};
 use pilothouse_harness::peer::{HttpKind, Peer, Script};
 use tokio::runtime::Runtime;
 
+mod storms;
+
+use storms::{Asked, How};
+
 /// An expectation did not hold.
 const MISSED: u8 = 1;
 /// The input is wrong.
@@ -43,6 +47,34 @@ enum Command {
         /// Seeds the jitter of restart delays.
         #[arg(long, value_name = "N", default_value_t = 0)]
         seed: u64,
+    },
+    /// Plays seeded storms in virtual time. Exit 0: every promise held; 1: one was broken, or something was never reached;
+    /// 2: the input is wrong.
+    Storm {
+        /// The seeds, without the last one: FROM..TO.
+        #[arg(long, value_name = "FROM..TO")]
+        seeds: String,
+        /// Which disasters there may be.
+        #[arg(long, value_name = "NAME", default_value = "all")]
+        plan: String,
+        /// Lines that say who is on stage: `server` with a `peer`, and `topic`.
+        #[arg(long, value_name = "FILE")]
+        scene: Option<String>,
+        /// Storms at the same time (default: as many as there are processors).
+        #[arg(long, value_name = "N")]
+        jobs: Option<usize>,
+        /// Prints everything that happens.
+        #[arg(long)]
+        trace: bool,
+        /// Plays each seed twice and compares what happened, byte for byte; prints a digest of each.
+        #[arg(long)]
+        guard: bool,
+        /// Ends at the first seed that breaks a promise, and says how many it took.
+        #[arg(long)]
+        first: bool,
+        /// Prints what broke a promise as it is, without making it small.
+        #[arg(long)]
+        no_shrink: bool,
     },
     /// Serves MCP as a script says, faults included.
     Peer {
@@ -92,6 +124,16 @@ fn main() -> ExitCode {
         Command::Run { file, data, clock: Clock::Real, seed } => run(&file, Options { data, seed }),
         Command::Audit { directory, json } => {
             audited(&directory, if json { Form::Json } else { Form::Words })
+        }
+        Command::Storm { seeds, plan, scene, jobs, trace, guard, first, no_shrink } => {
+            let how = match (guard, first, trace) {
+                (true, _, _) => How::Guard,
+                (false, true, _) => How::First,
+                (false, false, true) => How::Trace,
+                (false, false, false) => How::Batch,
+            };
+            let asked = Asked { how, shrinks: !no_shrink, jobs };
+            storms::run(&seeds, &plan, scene.as_deref(), &asked)
         }
         Command::Peer { script, http: Some(address), .. } => listen(&script, &address, HttpKind::Streamable),
         Command::Peer { script, sse: Some(address), .. } => listen(&script, &address, HttpKind::Sse),
