@@ -15,7 +15,7 @@ use pilothouse_messages::connection::{Again, EndReason, Generation};
 use pilothouse_messages::error::ConnectError;
 use pilothouse_messages::listing::{CatalogCommand, RefreshCause};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{SemaphorePermit, mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
@@ -316,14 +316,13 @@ async fn connect(
     place: &ServerPlace,
     notices: Notices,
 ) -> Result<Arc<dyn Connection>, EndReason> {
-    // Nobody closes this semaphore; if somebody did, everybody would have a place.
-    let turn = wiring.servers.connecting.acquire().await;
+    let turn = place_to_connect(wiring).await;
     let within = place.definition.connect_timeout.unwrap_or(wiring.limits.connect);
     let terms = terms(wiring, place, notices);
     let connecting = caught(async { place.connector.connect(terms).await });
     // Places are for a burst of starts: a silent server gives its place to the next long before its deadline.
     let keep_place = async {
-        sleep(wiring.limits.connect_place).await;
+        place_is_kept(wiring).await;
         drop(turn);
         std::future::pending::<std::convert::Infallible>().await
     };
@@ -342,6 +341,45 @@ async fn connect(
             let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
             Err(reason_of(&ConnectError::TimedOut { within_ms }))
         }
+    }
+}
+
+async fn place_to_connect(wiring: &Wiring) -> Option<SemaphorePermit<'_>> {
+    let places = &wiring.servers.connecting;
+    if let Ok(turn) = places.try_acquire() {
+        return Some(turn);
+    }
+    let _waiting = Waiting::new(&wiring.servers.waiting);
+    // Nobody closes this semaphore; if somebody did, everybody would have a place.
+    places.acquire().await.ok()
+}
+
+/// As long as one that connects may keep its place: not long while others wait for one.
+async fn place_is_kept(wiring: &Wiring) {
+    let limits = &wiring.limits;
+    let wanted = async {
+        sleep(limits.connect_place_wanted).await;
+        let mut waiting = wiring.servers.waiting.subscribe();
+        // The sender lives as long as the wiring, so this only ends by coming true.
+        drop(waiting.wait_for(|waiting| *waiting > 0).await);
+    };
+    // Whichever comes first ends it.
+    let _elapsed = timeout(limits.connect_place, wanted).await;
+}
+
+/// Counts one that waits for a place.
+struct Waiting<'a>(&'a watch::Sender<usize>);
+
+impl<'a> Waiting<'a> {
+    fn new(waiting: &'a watch::Sender<usize>) -> Self {
+        waiting.send_modify(|waiting| *waiting += 1);
+        Self(waiting)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|waiting| *waiting -= 1);
     }
 }
 

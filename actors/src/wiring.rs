@@ -152,6 +152,7 @@ impl Wiring {
                 slot: Slot::new("servers", bounds),
                 places: ArcSwap::from_pointee(places),
                 connecting: Arc::new(Semaphore::new(limits.connects_at_once.max(1))),
+                waiting: watch::Sender::default(),
                 processes: Arc::new(Processes::new(materials.store.clone(), limits.commit)),
                 protocols: Arc::new(Protocols::new(materials.store.clone(), limits.commit)),
             },
@@ -262,6 +263,8 @@ pub struct ServersPort {
     pub places: ArcSwap<BTreeMap<ServerId, Arc<ServerPlace>>>,
     /// Places for those that connect at the same time.
     pub connecting: Arc<Semaphore>,
+    /// How many wait for such a place.
+    pub waiting: watch::Sender<usize>,
     /// The records of their processes.
     pub processes: Arc<Processes>,
     /// The records of what they spoke.

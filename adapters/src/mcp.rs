@@ -38,6 +38,7 @@ mod spawn;
 mod sse;
 mod stderr;
 mod stdio;
+mod tail;
 mod wire;
 
 pub(crate) use environment::proxy_secrets;

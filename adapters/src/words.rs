@@ -6,16 +6,19 @@
 use std::fmt::{self, Write as _};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use base64::Engine as _;
+use base64::prelude::{BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE_NO_PAD};
+
 #[cfg(feature = "mcp")]
 mod server;
+
+#[cfg(feature = "mcp-http")]
+pub(crate) use server::decoded;
 
 /// What is kept of a reason or an error (4 KiB).
 pub(crate) const REASON_BYTES_MAX: usize = 4 << 10;
 /// A shorter value is no secret, and would tear holes into every sentence.
 const SECRET_BYTES_MIN: usize = 6;
-/// How many tokens of one connection are known again: an old one is worth nothing.
-#[cfg(feature = "mcp-oauth")]
-const TOKENS_MAX: usize = 4;
 /// What stands in the place of a secret.
 const MASK: &str = "<secret>";
 
@@ -26,8 +29,8 @@ pub(crate) struct Words {
     secrets: Arc<[String]>,
     /// What the server itself gave us to keep, learnt later.
     learnt: Arc<OnceLock<String>>,
-    /// The last tokens that it was sent, the newest last.
-    tokens: Arc<Mutex<Vec<String>>>,
+    /// What it was sent lately: tokens, its own states, what people answered; the newest last.
+    passing: Arc<Mutex<Vec<String>>>,
 }
 
 impl Words {
@@ -49,22 +52,10 @@ impl Words {
         }
     }
 
-    /// A token that the server is sent from now on.
-    #[cfg(feature = "mcp-oauth")]
-    pub(crate) fn learn_token(&self, token: &str) {
-        let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
-        if token.trim().len() < SECRET_BYTES_MIN || tokens.iter().any(|known| known == token) {
-            return;
-        }
-        if tokens.len() >= TOKENS_MAX {
-            tokens.remove(0);
-        }
-        tokens.push(token.to_owned());
-    }
-
     fn all(&self) -> Vec<String> {
-        let tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
-        self.secrets.iter().chain(self.learnt.get()).chain(tokens.iter()).cloned().collect()
+        let passing = self.passing.lock().unwrap_or_else(PoisonError::into_inner);
+        let passing = self.learnt.get().into_iter().chain(passing.iter());
+        self.secrets.iter().cloned().chain(passing.flat_map(|secret| spellings(secret))).collect()
     }
 
     /// How much more than `most` bytes has to be read, so that a secret across that border is seen whole.
@@ -134,7 +125,7 @@ pub(crate) fn boundary(text: &str, most: usize) -> usize {
     end
 }
 
-/// A value as it is, line by line, and as quotes write it.
+/// A value as it is, line by line, as quotes write it, and in base 64.
 fn spellings(value: &str) -> Vec<String> {
     let lines = value.lines().map(str::trim).chain([value, value.trim()]);
     let quoted = |plain: &str| {
@@ -142,7 +133,12 @@ fn spellings(value: &str) -> Vec<String> {
         let json = serde_json::Value::from(plain).to_string();
         [debug, json].map(|text| text.get(1..text.len().saturating_sub(1)).unwrap_or_default().to_owned())
     };
-    lines.flat_map(|plain| quoted(plain).into_iter().chain([plain.to_owned()])).collect()
+    let mut all: Vec<_> =
+        lines.flat_map(|plain| quoted(plain).into_iter().chain([plain.to_owned()])).collect();
+    if value.len() >= SECRET_BYTES_MIN {
+        all.extend([BASE64_STANDARD_NO_PAD.encode(value), BASE64_URL_SAFE_NO_PAD.encode(value)]);
+    }
+    all
 }
 
 /// Takes the start of what is written.

@@ -130,6 +130,9 @@ pub struct Limits {
     pub kept_results_topic: usize,
     /// Whole results kept in all, in bytes (1 GiB); the oldest go first.
     pub kept_results: usize,
+    /// How long one that connects keeps its place while others wait for one (10 ms), instead of `connect_place`: so that
+    /// no healthy server is behind a dead one. More of it spreads the start of many heavy programs.
+    pub connect_place_wanted: Duration,
 }
 
 /// The bounds of the scripts that models run with `tool_exec`.
@@ -180,6 +183,7 @@ impl Limits {
         let waits = [
             &mut self.connect,
             &mut self.connect_place,
+            &mut self.connect_place_wanted,
             &mut self.call,
             &mut self.call_with_progress,
             &mut self.question,
@@ -279,6 +283,7 @@ impl Default for Limits {
             model_retry_after: Duration::from_secs(60),
             kept_results_topic: 64 << 20,
             kept_results: 1 << 30,
+            connect_place_wanted: Duration::from_millis(10),
         }
     }
 }

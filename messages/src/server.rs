@@ -1,6 +1,7 @@
 //! Servers: what the embedder defines, and what is seen of them.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,8 +16,8 @@ use crate::secret::Secret;
 use crate::time::Timestamp;
 use crate::tool::{Effect, ToolLists};
 
-/// How a server is reached.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// How a server is reached. `Debug` shows no argument: people put keys there, too.
+#[derive(Clone, PartialEq, Eq)]
 pub enum Transport {
     /// A child process that speaks MCP on its standard streams.
     Stdio {
@@ -48,6 +49,27 @@ pub enum Transport {
         /// Part of the definition's fingerprint.
         label: String,
     },
+}
+
+impl fmt::Debug for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stdio { command, args, env, cwd } => f
+                .debug_struct("Stdio")
+                .field("command", command)
+                .field("args", &args.len())
+                .field("env", env)
+                .field("cwd", cwd)
+                .finish(),
+            Self::Http { endpoint, headers } => {
+                f.debug_struct("Http").field("endpoint", endpoint).field("headers", headers).finish()
+            }
+            Self::Sse { endpoint, headers } => {
+                f.debug_struct("Sse").field("endpoint", endpoint).field("headers", headers).finish()
+            }
+            Self::InMemory { label } => f.debug_struct("InMemory").field("label", label).finish(),
+        }
+    }
 }
 
 /// Whether a server is reached through the proxies that this process's environment names.
@@ -96,6 +118,8 @@ pub struct ServerDefinition {
     pub effects: BTreeMap<String, Effect>,
     /// Whether the server's annotations are believed (default: no).
     pub trust_annotations: bool,
+    /// What else of it is secret, such as a key among its arguments: masked in whatever the server says.
+    pub secrets: Vec<Secret>,
 }
 
 impl ServerDefinition {
@@ -118,6 +142,7 @@ impl ServerDefinition {
             tools: ToolLists::default(),
             effects: BTreeMap::new(),
             trust_annotations: false,
+            secrets: Vec::new(),
         }
     }
 

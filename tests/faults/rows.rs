@@ -13,6 +13,7 @@ const CALLS: &str = "tests/behaviour/faults/calls.rs";
 const SERVERS: &str = "tests/behaviour/faults/servers.rs";
 const HTTP: &str = "tests/behaviour/faults/http.rs";
 const PROCESSES: &str = "tests/harness/tests/processes.rs";
+const LOGIN: &str = "adapters/tests/http_contract/login.rs";
 
 const CATALOG: &str = "tests/behaviour/catalog.rs";
 const LIVES: &str = "tests/behaviour/servers.rs";
@@ -500,4 +501,7 @@ pub(crate) const ROWS: &[(&str, &[Tests])] = &[
     ),
     ("B225", &[(OF_TURNS, &["a_window_shows_its_own_topic_only"])]),
     ("B226", &[(OF_TURNS, &["a_window_that_always_falls_behind_has_it_all_when_the_topic_rests"])]),
+    ("B016", &[(PROCESSES, &["a_question_on_standard_output_is_shown_when_its_server_is_given_up"])]),
+    ("B122", &[(LOGIN, &["a_token_that_is_not_taken_any_more_is_renewed_once_and_the_call_goes_on"])]),
+    ("B126", &[(LOGIN, &["a_token_that_another_process_has_renewed_survives_whoever_comes_too_late"])]),
 ];

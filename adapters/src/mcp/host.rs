@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 use super::flights::Flights;
 use crate::asks::{AskKind, AskPort};
 use crate::server::{Notice, Notices};
+use crate::words::Words;
 
 /// Tasks of tool calls, as 2026-07-28 negotiates them.
 const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
@@ -23,6 +24,7 @@ pub(super) struct Host {
     pub(super) asks: AskPort,
     pub(super) flights: Arc<Flights>,
     pub(super) notices: Notices,
+    pub(super) words: Words,
 }
 
 /// What is declared: nothing that nobody here would answer.
@@ -76,7 +78,9 @@ impl Host {
         } else {
             Default::default()
         };
-        self.asks.put(origin, method, params).await.map_err(|refusal| {
+        let answer = self.asks.put(origin, method, params).await;
+        answer.iter().for_each(|answer| self.words.pass_answer(answer));
+        answer.map_err(|refusal| {
             let code = i32::try_from(refusal.code).map_or(ErrorCode::INTERNAL_ERROR, ErrorCode);
             ErrorData::new(code, refusal.message, None)
         })

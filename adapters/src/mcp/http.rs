@@ -38,7 +38,7 @@ use crate::BoxFuture;
 use crate::policy::{Gate, ServerPolicy};
 use crate::response::HAS_TLS;
 use crate::server::{Connection, Connector, Terms};
-use crate::words::Words;
+use crate::words::{Words, decoded};
 
 mod answer;
 mod delivery;
@@ -300,18 +300,6 @@ fn basic(home: &Url) -> Option<HeaderValue> {
     let mut value = HeaderValue::from_str(&format!("Basic {credentials}")).ok()?;
     value.set_sensitive(true);
     Some(value)
-}
-
-/// Bytes that a URL writes with percent signs.
-fn decoded(text: &str) -> Vec<u8> {
-    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
-    while let Some((first, after)) = rest.split_first() {
-        let escaped = after.get(..2).filter(|_| *first == b'%');
-        let byte = escaped.and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
-        bytes.push(byte.unwrap_or(*first));
-        rest = if byte.is_some() { after.get(2..).unwrap_or_default() } else { after };
-    }
-    bytes
 }
 
 #[cfg(test)]

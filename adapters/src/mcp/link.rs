@@ -77,8 +77,12 @@ impl Link {
         let (life, junk) = (ends.life.clone(), ends.junk.clone());
         let junk_before = junk.load(Ordering::Relaxed);
         let outbox = streams.input;
-        let host =
-            Host { asks: terms.asks.clone(), flights: ends.flights.clone(), notices: terms.notices.clone() };
+        let host = Host {
+            asks: terms.asks.clone(),
+            flights: ends.flights.clone(),
+            notices: terms.notices.clone(),
+            words: life.words().clone(),
+        };
         let wire = Wire::new(streams.output, outbox.clone(), ends);
         async move {
             Self::greet(wire, host, outbox, body, terms).await.map_err(|mut reason| {
@@ -153,6 +157,8 @@ impl Link {
         } else {
             let mut params = CallToolRequestParams::new(request.tool).with_arguments(request.arguments);
             if let Some(answers) = request.answers {
+                answers.state.iter().for_each(|state| self.life.words().pass(state));
+                answers.responses.values().for_each(|answer| self.life.words().pass_answer(answer));
                 params.input_responses = Some(answers.responses.into_iter().collect());
                 params.request_state = answers.state;
             }
@@ -236,6 +242,7 @@ impl Connection for Link {
         responses: Map<String, Value>,
     ) -> BoxFuture<'_, Result<(), RequestError>> {
         Box::pin(async move {
+            responses.values().for_each(|answer| self.life.words().pass_answer(answer));
             let params = UpdateTaskParams::new(id, responses.into_iter().collect());
             self.request(ClientRequest::UpdateTaskRequest(UpdateTaskRequest::new(params))).await.map(drop)
         })

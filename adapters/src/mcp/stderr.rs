@@ -57,7 +57,7 @@ impl StderrLog {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn note(&self, raw: &[u8], cut: Cut) {
+    pub(super) fn note(&self, raw: &[u8], cut: Cut) {
         let shown: String =
             String::from_utf8_lossy(raw).chars().filter(|c| *c == '\t' || !c.is_control()).collect();
         let shown = self.words.kept(&shown, cut, LINE_BYTES_MAX);

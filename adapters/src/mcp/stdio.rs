@@ -15,6 +15,7 @@ use super::life::Life;
 use super::link::{Link, Streams};
 use super::spawn::Program;
 use super::stderr::{StderrLog, StderrRing};
+use super::tail::Tail;
 use super::wire::WireEnds;
 use crate::BoxFuture;
 use crate::policy::{AllowAll, Approach, Gate, ServerPolicy};
@@ -89,8 +90,9 @@ impl StdioConnector {
         let (life, output_over) = (Arc::new(Life::new(self.words.clone())), CancellationToken::new());
         let log = StderrLog::new(self.ring.clone(), self.words.clone());
         let drained = tokio::spawn(log.clone().drain(stderr));
+        let tail = Tail::of(output, log.clone());
         let body = Body::of_process(leader, life.clone(), output_over.clone(), (log, drained));
-        let streams = Streams::of_lines(Box::new(output), Box::new(input), &life);
+        let streams = Streams::of_lines(Box::new(tail), Box::new(input), &life);
         let ends = WireEnds {
             notices: terms.notices.clone(),
             life,

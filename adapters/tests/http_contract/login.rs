@@ -86,7 +86,7 @@ impl Issuer {
                 let number = token.and_then(|number| number.parse::<usize>().ok());
                 let taken = number.is_some_and(|number| number >= self.valid_from.load(Ordering::Relaxed));
                 match seen.headers.get("authorization").filter(|_| taken && seen.tool() == "tells") {
-                    Some(told) => Some(response("500 Oops", "", told)),
+                    Some(told) => Some(response("500 Oops", "", &format!("{told}, refreshes"))),
                     None => (!taken).then(|| response("401 No", "", "")),
                 }
             }
@@ -206,7 +206,7 @@ async fn a_token_that_is_not_taken_any_more_is_renewed_once_and_the_call_goes_on
     assert_eq!(issuer.counts(), (1, 3));
 
     let told = call(&*link, "tells", json!({})).await;
-    let reason = "it says \"Bearer <secret>\"".to_owned();
+    let reason = "it says \"Bearer <secret>, <secret>\"".to_owned();
     assert_eq!(told, Err(RequestError::Http { status: 500, reason }), "no token comes back in its words");
 
     let (again, _connector) = connect(&site, login(&tokens), AllowAll).await.expect("the token was kept");
@@ -247,6 +247,28 @@ async fn a_client_that_its_issuer_knows_no_more_is_registered_anew_and_nobody_tr
     issuer.clients_from.store(100, Ordering::Relaxed);
     let error = echoes(&*link).await.expect_err("no client is known");
     assert!(matches!(error, RequestError::Unauthorised { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_token_that_another_process_has_renewed_survives_whoever_comes_too_late() {
+    let (issuer, tokens) = (Issuer::on("127.0.0.1"), Shared::default());
+    let site = issuer.site().await;
+    let asking = || login(&tokens).authorise(Person(issuer.clone()));
+    let (winner, _connector) = connect(&site, asking(), AllowAll).await.unwrap();
+    let (loser, _connector) = connect(&site, asking(), AllowAll).await.unwrap();
+    assert_eq!(issuer.counts(), (1, 1), "the second one finds the first one's token");
+    // Their streams are open, so that nothing but the calls wants a token from here on.
+    let listening = |seen: &&site::Seen| seen.method == "GET" && seen.path == "/mcp";
+    becomes("both listen", || site.seen().iter().filter(listening).count() >= 2).await;
+    for link in [&winner, &loser] {
+        assert_eq!(echoes(&**link).await, said(CallOutcome::Succeeded, "on"));
+    }
+    issuer.revoke();
+    assert_eq!(echoes(&*winner).await, said(CallOutcome::Succeeded, "on"));
+    // A refresh token is good once, and the winner has used it.
+    issuer.refreshes_refused.store(true, Ordering::Relaxed);
+    assert_eq!(echoes(&*loser).await, said(CallOutcome::Succeeded, "on"));
+    assert_eq!((issuer.counts(), tokens.removed()), ((1, 2), 0));
 }
 
 #[tokio::test]

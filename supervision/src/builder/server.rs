@@ -215,6 +215,13 @@ impl Server {
         self
     }
 
+    /// Masks this text in whatever the server says, as the values of variables and headers are: for a key that stands
+    /// among its arguments.
+    pub fn secret(self, text: impl Into<String>) -> Self {
+        let secret = Secret::new(text);
+        self.with(|definition| definition.secrets.push(secret))
+    }
+
     /// Whether the proxies and certificate authorities that this process's environment names are used: by HTTP, or by
     /// the child process. Without this they are not.
     pub fn proxies(self, proxies: Proxies) -> Self {

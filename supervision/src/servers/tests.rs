@@ -72,7 +72,7 @@ async fn a_silent_server_gives_its_place_to_the_next_long_before_its_deadline() 
     let (silent, quick) = (Toy::new().connect(Answers::Never), Toy::new());
     let mut limits = Limits::default();
     limits.connects_at_once = 1;
-    let place = limits.connect_place;
+    let place = limits.connect_place_wanted;
     let house = House::of(Plan { limits, ..Plan::default() }, &[("1", &silent), ("2", &quick)]).await;
     let waited = house.until("2", ServerState::Ready).await;
     assert!(waited >= place && waited <= place + ms(10), "{waited:?}");

@@ -139,7 +139,7 @@ impl Driver {
             };
             match verb {
                 Ok(Some(verb)) => {
-                    if let Some(missed) = self.perform(line, verb).await {
+                    if let Some(missed) = Box::pin(self.perform(line, verb)).await {
                         return Ok(End::Missed(missed));
                     }
                 }

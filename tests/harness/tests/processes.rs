@@ -149,6 +149,18 @@ async fn a_server_that_never_greets_leaves_no_process_behind() {
 }
 
 #[tokio::test]
+async fn a_question_on_standard_output_is_shown_when_its_server_is_given_up() {
+    let asks = "printf 'Need to install the package. Ok to proceed? (y) '; exec cat >/dev/null";
+    let server = Server::stdio("a", "sh").args(["-c", asks]).env("PILOTHOUSE_TEST_MARK", "asks");
+    let (runtime, a) = start(server.connect_timeout(Duration::from_millis(300))).await;
+    becomes("it is given up", || a.view().state == ServerState::Backoff).await;
+    let words = "(on its output, without a line break) Need to install the package. Ok to proceed? (y)";
+    becomes("its question is shown", || a.view().stderr.iter().any(|line| line.trim_end() == words)).await;
+    let _ended = runtime.shutdown().await;
+    assert_eq!(alive("asks"), Vec::<u32>::new());
+}
+
+#[tokio::test]
 async fn words_on_standard_error_hold_up_nothing_and_are_kept_within_a_bound() {
     let rows = [
         ("before the first word", json!([{"stderr": {"kib": 200}}])),
@@ -201,4 +213,93 @@ fn behind_a_proxy(url: &str) -> (bool, String) {
     }
     let output = program.output().expect("the program starts");
     (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// How the next process ends, and where it keeps its data.
+const END: &str = "PILOTHOUSE_TEST_END";
+const DATA: &str = "PILOTHOUSE_TEST_DATA";
+
+/// Not a test: the body of a process that embeds a runtime and ends in one way or another.
+#[test]
+fn a_process_that_ends() {
+    let (Ok(end), Ok(data)) = (std::env::var(END), std::env::var(DATA)) else { return };
+    // It clings as well as it can, and so does its child.
+    let script =
+        look(json!([{"ignore_eof": true}, {"ignore_sigterm": true}, {"grandchild": {"seconds": 600}}]));
+    let tokio = tokio::runtime::Runtime::new().expect("a Tokio runtime");
+    let up = async || {
+        let builder = Runtime::builder().data_dir(&data).server(peer(&format!("ends {data}"), &script));
+        let runtime = builder.start().await.expect("it starts");
+        let a = runtime.servers().pop().expect("a server");
+        is_seen(&a).await;
+        (runtime, a)
+    };
+    match end.as_str() {
+        "shutdown" => tokio.block_on(async { drop(up().await.0.shutdown().await) }),
+        "drop" => tokio.block_on(async {
+            drop(up().await);
+            // Whoever drops the last handle does not wait; the runtime does its work while Tokio runs.
+            sleep(Duration::from_secs(8)).await;
+        }),
+        "drop of tokio" => {
+            let held = tokio.block_on(up());
+            drop(tokio);
+            drop(held);
+        }
+        "panic" => tokio.block_on(async {
+            let _held = up().await;
+            panic!("as embedders do");
+        }),
+        "kill" => tokio.block_on(async {
+            let _held = up().await;
+            println!("up");
+            std::future::pending::<()>().await;
+        }),
+        other => panic!("{other:?} is no end"),
+    }
+}
+
+fn process_that(end: &str, data: &std::path::Path) -> Command {
+    let mut program = Command::new(std::env::current_exe().expect("this program has a path"));
+    program.args(["a_process_that_ends", "--exact", "--nocapture"]).env(END, end).env(DATA, data);
+    program
+}
+
+#[tokio::test]
+async fn however_the_process_of_an_embedder_ends_none_of_its_servers_is_left() {
+    for end in ["shutdown", "drop", "drop of tokio", "panic"] {
+        let data = tempfile::tempdir().expect("a directory");
+        let mark = format!("ends {}", data.path().display());
+        let mut program = process_that(end, data.path());
+        let output = tokio::task::spawn_blocking(move || program.output()).await.expect("it runs");
+        let output = output.expect("the program starts");
+        let words = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.success(), end != "panic", "{end}: {words}");
+        assert!(words.contains("1 passed") == (end != "panic"), "{end}: {words}");
+        becomes(&format!("{end}: none is left"), || alive(&mark).is_empty()).await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_killed_process_leaves_is_ended_by_the_next_start() {
+    use std::io::{BufRead, BufReader};
+    let data = tempfile::tempdir().expect("a directory");
+    let mark = format!("ends {}", data.path().display());
+    let mut killed =
+        process_that("kill", data.path()).stdout(std::process::Stdio::piped()).spawn().expect("it starts");
+    let said = BufReader::new(killed.stdout.take().expect("its output"));
+    let up = tokio::task::spawn_blocking(move || {
+        said.lines().map_while(Result::ok).any(|line| line.contains("up"))
+    });
+    assert!(timeout(PATIENCE, up).await.expect("in time").expect("it runs"));
+    killed.kill().expect("it runs");
+    killed.wait().expect("it ends");
+    let left = alive(&mark);
+    assert!(!left.is_empty(), "a server that clings outlives its host");
+
+    let mut next = process_that("shutdown", data.path());
+    let output =
+        tokio::task::spawn_blocking(move || next.output()).await.expect("it runs").expect("it starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    assert_eq!(alive(&mark), Vec::<u32>::new(), "of {left:?}, and of its own");
 }

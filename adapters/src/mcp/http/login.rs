@@ -80,6 +80,8 @@ struct Bearer {
     until: Option<Instant>,
     /// When it ends.
     ends: Option<Instant>,
+    /// What else the login knows that is secret: its refresh token, its client's secret.
+    besides: Vec<Secret>,
 }
 
 #[derive(Default)]
@@ -190,7 +192,8 @@ impl Login {
             let token = self.token().await?;
             let mut order = order.clone();
             if let Some(token) = &token {
-                words.learn_token(token.expose());
+                words.pass(token.expose());
+                self.besides().iter().for_each(|secret| words.pass(secret.expose()));
                 order.secret.insert(AUTHORIZATION, bearer(token)?);
             }
             let response = reach.send(order).await?;
@@ -206,7 +209,7 @@ impl Login {
 
     /// The token of now, if there is one. One that is about to expire is renewed first.
     async fn token(self: &Arc<Self>) -> Result<Option<Secret>, Fault> {
-        let Some(Bearer { token, until, ends }) = self.latest() else {
+        let Some(Bearer { token, until, ends, besides: _ }) = self.latest() else {
             return Ok(None);
         };
         if until.is_none_or(|until| Instant::now() < until) {
@@ -230,6 +233,10 @@ impl Login {
     /// What it waits for a person to do.
     pub(in crate::mcp) fn awaits(&self) -> Option<String> {
         (self.asking.load(Ordering::Relaxed) > 0).then(|| "a person's consent to its login".to_owned())
+    }
+
+    fn besides(&self) -> Vec<Secret> {
+        self.latest().map(|bearer| bearer.besides).unwrap_or_default()
     }
 
     fn latest(&self) -> Option<Bearer> {

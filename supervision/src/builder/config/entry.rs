@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use pilothouse_messages::endpoint::Endpoint;
 use serde_json::{Map, Value};
 
-use super::{ConfigOptions, env_file, expand::expanded};
+use super::expand::{Expanded, expanded};
+use super::{ConfigOptions, env_file};
 use crate::builder::Server;
 
 /// Fields that elsewhere let tools run unasked.
@@ -49,6 +50,8 @@ struct Fields<'a> {
     left: Map<String, Value>,
     options: &'a ConfigOptions,
     notes: &'a mut Notes,
+    /// What was put in under the name of a secret.
+    secrets: Vec<String>,
 }
 
 /// The server, unless something is wrong with it.
@@ -57,7 +60,7 @@ pub(super) fn read(id: &str, entry: Value, options: &ConfigOptions, notes: &mut 
         notes.wrong(".", format!("a server is an object, not {}", kind_of(&entry)));
         return None;
     };
-    let mut fields = Fields { left, options, notes };
+    let mut fields = Fields { left, options, notes, secrets: Vec::new() };
     for grant in GRANTS {
         if fields.left.remove(grant).is_some() {
             let words = "it grants nothing here: state effects or give grants in your program";
@@ -72,6 +75,8 @@ pub(super) fn read(id: &str, entry: Value, options: &ConfigOptions, notes: &mut 
         None => None,
     };
     fields.leave();
+    let secrets = fields.secrets;
+    let server = server.map(|server| secrets.into_iter().fold(server, Server::secret));
     server.map(|server| if is_off { server.disabled() } else { server })
 }
 
@@ -135,7 +140,10 @@ impl Fields<'_> {
         match value? {
             Value::Null => None,
             Value::String(text) => match expanded(&text, self.options) {
-                Ok(text) => Some(text),
+                Ok(Expanded { text, secrets }) => {
+                    self.secrets.extend(secrets);
+                    Some(text)
+                }
                 Err(words) => {
                     self.notes.wrong(field, words);
                     None

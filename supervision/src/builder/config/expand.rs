@@ -5,18 +5,34 @@ use super::ConfigOptions;
 /// The longest text after its variables were put in.
 const TEXT_BYTES_MAX: usize = 128 << 10;
 
+/// Words in the name of a variable whose value is nobody's business.
+const SECRET_NAMES: [&str; 8] = ["KEY", "TOKEN", "SECRET", "PASS", "PWD", "CREDENTIAL", "AUTH", "COOKIE"];
+
+/// A text with its variables.
+#[derive(Debug)]
+pub(super) struct Expanded {
+    pub(super) text: String,
+    /// The values that were put in under a name of a secret.
+    pub(super) secrets: Vec<String>,
+}
+
 /// `${NAME}`, `${env:NAME}` and `${NAME:-default}` in a text; what is put in is not looked through again.
 ///
 /// The error says what to do, and shows no value.
-pub(super) fn expanded(text: &str, options: &ConfigOptions) -> Result<String, String> {
-    let mut expanded = String::new();
+pub(super) fn expanded(text: &str, options: &ConfigOptions) -> Result<Expanded, String> {
+    let (mut expanded, mut secrets) = (String::new(), Vec::new());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {
         expanded.push_str(before);
         let Some((inside, after)) = after.split_once('}') else {
             return Err("a `${` has no `}`: close it".to_owned());
         };
-        expanded.push_str(&value(inside, options)?);
+        let value = value(inside, options)?;
+        let name = inside.split(":-").next().unwrap_or_default().to_ascii_uppercase();
+        if SECRET_NAMES.iter().any(|word| name.contains(word)) {
+            secrets.push(value.clone());
+        }
+        expanded.push_str(&value);
         if expanded.len() > TEXT_BYTES_MAX {
             return Err(format!("with its variables it is longer than {TEXT_BYTES_MAX} bytes: shorten it"));
         }
@@ -26,7 +42,7 @@ pub(super) fn expanded(text: &str, options: &ConfigOptions) -> Result<String, St
     if expanded.contains('\0') {
         return Err("it has a NUL character: remove it".to_owned());
     }
-    Ok(expanded)
+    Ok(Expanded { text: expanded, secrets })
 }
 
 fn value(inside: &str, options: &ConfigOptions) -> Result<String, String> {

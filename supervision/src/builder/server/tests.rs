@@ -15,20 +15,20 @@ fn wrong(server: Server) -> Option<String> {
 fn a_url_or_a_header_that_cannot_be_used_is_told_without_its_secrets() {
     let rows = [
         (
-            Server::http("s", "ftp://me:secret@h/"),
+            Server::http("s", "ftp://me:canary@h/"),
             "the URL of the server \"s\" cannot be used: it begins with neither http:// nor https://",
         ),
         (
-            Server::sse("s", "http:///mcp?key=secret"),
+            Server::sse("s", "http:///mcp?key=canary"),
             "the URL of the server \"s\" cannot be used: it names no host",
         ),
         (
-            Server::with_connector("s", "l", never()).header("X-Key", "secret"),
+            Server::with_connector("s", "l", never()).header("X-Key", "canary"),
             "the header \"X-Key\" of the server \"s\" cannot be sent: only a server behind a URL is sent headers",
         ),
     ];
     for (server, expected) in rows {
-        assert!(!format!("{server:?}").contains("secret"), "{server:?}");
+        assert!(!format!("{server:?}").contains("canary"), "{server:?}");
         assert_eq!(wrong(server), Some(format!("cannot start: {expected}")));
     }
 }

@@ -65,6 +65,12 @@ impl Login {
                     Err(error) => {
                         client = self.not_renewed(grant, &error).await?;
                         held.spent = true;
+                        // What is kept now is newer: another process has renewed it.
+                        if let Some(newer) = self.stored(challenge).await? {
+                            self.take(&newer, Source::Store).await?;
+                            held.set(newer);
+                            return Ok(Gained::Kept);
+                        }
                     }
                 },
                 Some(_spent) => {}
@@ -275,8 +281,10 @@ impl Login {
         });
         let ends = left.map(|(left, _)| Instant::now() + left);
         let until = left.map(|(left, early)| Instant::now() + left.saturating_sub(early));
+        let refresh = response.get("refresh_token").and_then(serde_json::Value::as_str);
+        let besides = refresh.into_iter().chain(grant.client_secret.as_deref()).map(Secret::new).collect();
         *self.latest.lock().unwrap_or_else(std::sync::PoisonError::into_inner) =
-            Some(Bearer { token: Secret::new(token), until, ends });
+            Some(Bearer { token: Secret::new(token), until, ends, besides });
         if source == Source::Server {
             let written = Written { credentials, client_secret: grant.client_secret.clone() };
             let value = Secret::new(serde_json::to_string(&written).unwrap_or_default());
