@@ -130,6 +130,7 @@ pub mod model {
     pub use pilothouse_messages::model::{
         FinishReason, HistoryCall, HistoryItem, ModelEvent, ModelLimits, ModelRequest, Usage,
     };
+    pub use pilothouse_rules::history::{HistoryPolicy, HistoryRoom, NewestTurns};
 }
 
 /// Models of providers: OpenAI, Anthropic, and whatever speaks OpenAI's chat completions.

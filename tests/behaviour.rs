@@ -27,6 +27,8 @@ mod faults;
 mod functions;
 #[path = "behaviour/grants.rs"]
 mod grants;
+#[path = "behaviour/history.rs"]
+mod history;
 #[path = "behaviour/meta.rs"]
 mod meta;
 #[path = "behaviour/models.rs"]

@@ -151,7 +151,8 @@ fn show(view: &mut Arc<TopicView>, update: &TopicUpdate) {
         | TopicUpdate::ApprovalRequested(_)
         | TopicUpdate::ApprovalSettled { .. }
         | TopicUpdate::TurnFinished { .. }
-        | TopicUpdate::MessageChanged { .. } => {}
+        | TopicUpdate::MessageChanged { .. }
+        | TopicUpdate::HistoryShortened { .. } => {}
     }
 }
 

@@ -17,6 +17,7 @@ mod repair;
 mod running;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use pilothouse_adapters::gate::Subject;
 use pilothouse_messages::call::{CallOutcome, CallReceipt, CallResult};
@@ -80,6 +81,8 @@ pub struct SessionShell {
     calls: Arc<Semaphore>,
     /// Whether a task waits to have text saved.
     saving: Saving,
+    /// How many turns the last request left out, so that it is told when that changes.
+    left_out: Arc<AtomicU64>,
 }
 
 /// Whether a task waits to have text saved.
@@ -144,8 +147,21 @@ impl Actor for SessionActor {
         let calls = Arc::new(Semaphore::new(wiring.limits.calls_per_topic.max(1)));
         let phase = Phase::loading();
         let (pin, running, timer) = (Pin::default(), Running::default(), tasks.token());
-        let saving = Saving::No;
-        Ok(SessionShell { wiring, place, myself, tasks, cause, phase, pin, running, timer, calls, saving })
+        let (saving, left_out) = (Saving::No, Arc::default());
+        Ok(SessionShell {
+            wiring,
+            place,
+            myself,
+            tasks,
+            cause,
+            phase,
+            pin,
+            running,
+            timer,
+            calls,
+            saving,
+            left_out,
+        })
     }
 
     async fn handle(
@@ -367,6 +383,7 @@ impl SessionShell {
             model,
             at,
             report,
+            left_out: self.left_out.clone(),
         };
         self.tasks.spawn(async move {
             tokio::select! {

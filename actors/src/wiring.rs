@@ -22,6 +22,7 @@ use pilothouse_messages::limits::Limits;
 use pilothouse_messages::listing::{ListingState, ListingView};
 use pilothouse_messages::server::ServerDefinition;
 use pilothouse_rules::arguments::Validators;
+use pilothouse_rules::history::HistoryPolicy;
 use pilothouse_rules::registry::ToolTable;
 use pilothouse_rules::search::ToolIndex;
 use pilothouse_rules::surface::ShownTools;
@@ -71,6 +72,8 @@ pub struct Materials {
     pub repair: Option<Arc<dyn ArgumentRepair>>,
     /// What tools are reckoned to cost.
     pub counter: Arc<dyn TokenCounter>,
+    /// Which part of a conversation a model is given.
+    pub history: Arc<dyn HistoryPolicy>,
     /// The servers, with how each is reached.
     pub servers: Vec<(ServerDefinition, Arc<dyn Connector>)>,
 }
@@ -99,6 +102,8 @@ pub struct Wiring {
     pub repair: Option<Arc<dyn ArgumentRepair>>,
     /// What tools are reckoned to cost.
     pub counter: Arc<dyn TokenCounter>,
+    /// Which part of a conversation a model is given.
+    pub history: Arc<dyn HistoryPolicy>,
     /// Tools as models are shown them.
     pub shown: ShownTools,
     /// The runtime's own events.
@@ -169,6 +174,7 @@ impl Wiring {
             layers: materials.layers,
             repair: materials.repair,
             counter: materials.counter,
+            history: materials.history,
             shown: ShownTools::default(),
         }
     }

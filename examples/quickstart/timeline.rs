@@ -54,7 +54,8 @@ impl Timeline {
             | TopicUpdate::ApprovalSettled { .. }
             | TopicUpdate::Reasoning { .. }
             | TopicUpdate::ToolInput { .. }
-            | TopicUpdate::MessageChanged { .. } => {}
+            | TopicUpdate::MessageChanged { .. }
+            | TopicUpdate::HistoryShortened { .. } => {}
         }
     }
 

@@ -13,6 +13,7 @@ mod decider;
 pub mod deferral;
 pub mod gate;
 pub mod grant;
+pub mod history;
 pub mod listing;
 pub mod meta;
 pub mod name;

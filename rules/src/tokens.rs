@@ -6,7 +6,7 @@
 
 use pilothouse_messages::tool::ShownTool;
 
-/// Counts what tools cost when a model is shown them.
+/// Counts what tools, and texts of a conversation, cost when a model is shown them.
 ///
 /// An answer depends on the tools alone: it decides what a pinned surface holds.
 pub trait TokenCounter: Send + Sync {
@@ -15,6 +15,11 @@ pub trait TokenCounter: Send + Sync {
 
     /// What these tools cost together.
     fn tokens(&self, tools: &mut dyn Iterator<Item = &ShownTool>) -> u64;
+
+    /// What a text of a conversation costs; it decides how much of a history a model is given.
+    fn text(&self, text: &str) -> u64 {
+        (text.len() as u64).div_ceil(4)
+    }
 }
 
 /// The default: UTF-8 bytes of compact JSON / 4, rounded up over the sum.
@@ -52,6 +57,10 @@ impl<F: Fn(&str) -> u64 + Send + Sync> TokenCounter for PerTool<F> {
 
     fn tokens(&self, tools: &mut dyn Iterator<Item = &ShownTool>) -> u64 {
         tools.map(|tool| (self.count)(&compact_json(tool))).fold(0u64, u64::saturating_add)
+    }
+
+    fn text(&self, text: &str) -> u64 {
+        (self.count)(text)
     }
 }
 

@@ -32,6 +32,7 @@ use pilothouse_messages::error::{AskError, StartError, StoreError};
 use pilothouse_messages::id::{ServerId, TopicId};
 use pilothouse_messages::limits::Limits;
 use pilothouse_messages::topic::PermissionMode;
+use pilothouse_rules::history::{HistoryPolicy, NewestTurns};
 use pilothouse_rules::tokens::{Bytes4, TokenCounter};
 use ractor::Actor;
 use tokio::sync::watch;
@@ -61,6 +62,7 @@ pub struct Builder {
     layers: Layers,
     repair: Option<Arc<dyn ArgumentRepair>>,
     counter: Option<Arc<dyn TokenCounter>>,
+    history: Option<Arc<dyn HistoryPolicy>>,
     max_mode: Option<PermissionMode>,
     #[cfg(feature = "exec")]
     exec: Option<ExecOptions>,
@@ -197,6 +199,13 @@ impl Builder {
         self
     }
 
+    /// Chooses what a model is given of a long conversation. Without one, and where one panics, it is the newest turns
+    /// that fit, whole ([`NewestTurns`]).
+    pub fn history_policy(mut self, policy: impl HistoryPolicy) -> Self {
+        self.history = Some(Arc::new(policy));
+        self
+    }
+
     /// Switches `tool_exec` on: models may run small JavaScript programs that call tools, each of them past the gate. Its
     /// bounds are [`Limits::exec`]. It is defence in depth, not a security boundary: the engine runs in this process.
     #[cfg(feature = "exec")]
@@ -273,6 +282,7 @@ impl Builder {
             layers: self.layers,
             repair: self.repair,
             counter: self.counter.unwrap_or_else(|| Arc::new(Bytes4)),
+            history: self.history.unwrap_or_else(|| Arc::new(NewestTurns)),
             servers,
         }));
         let root = RootArgs { wiring: wiring.clone(), seed: self.seed };

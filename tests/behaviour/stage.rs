@@ -339,6 +339,7 @@ pub(crate) fn words(update: &TopicUpdate) -> String {
         TopicUpdate::MessageChanged { message, text, level } => {
             format!("message {message} is \"{text}\", {}", level.name())
         }
+        TopicUpdate::HistoryShortened { left_out, .. } => format!("history without {left_out} turns"),
     }
 }
 

@@ -3,8 +3,10 @@
 
 mod broke;
 mod gathered;
+mod recall;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use pilothouse_adapters::model::{Model, ModelError, ModelStream};
 use pilothouse_messages::id::StepRef;
@@ -12,7 +14,7 @@ use pilothouse_messages::json::JsonText;
 use pilothouse_messages::limits::Limits;
 use pilothouse_messages::model::{FinishReason, ModelEvent, ModelRequest};
 use pilothouse_messages::topic::{
-    Findings, ModelReply, RequestedCall, Resolution, TopicCommand, TopicConfig,
+    Findings, ModelReply, RequestedCall, Resolution, Shown, TopicCommand, TopicConfig,
 };
 use pilothouse_rules::gate::Modes;
 use pilothouse_rules::meta::{Asked, Mismatch};
@@ -42,12 +44,18 @@ pub(super) struct Run {
     pub(super) model: Arc<dyn Model>,
     pub(super) at: StepRef,
     pub(super) report: Report,
+    /// How many turns the topic's last request left out.
+    pub(super) left_out: Arc<AtomicU64>,
 }
 
 impl Run {
     /// Runs it and reports how it ended; a fault of the model is a report like any other.
-    pub(super) async fn finish(self, request: ModelRequest) {
+    pub(super) async fn finish(self, mut request: ModelRequest) {
         let (at, report) = (self.at, self.report.clone());
+        let left_out = recall::fit(&self.wiring, self.config.context_window, &mut request);
+        if self.left_out.swap(left_out, Ordering::Relaxed) != left_out && left_out > 0 {
+            report.tell(TopicCommand::ModelShowed { at, shown: vec![Shown::HistoryShortened { left_out }] });
+        }
         let command = match caught(self.tried(request)).await {
             Ok(Ok(reply)) => TopicCommand::ModelReplied { at, reply },
             Ok(Err(message)) => TopicCommand::ModelFailed { at, message },

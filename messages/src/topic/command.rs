@@ -133,6 +133,11 @@ pub enum Shown {
         /// The new text.
         delta: String,
     },
+    /// Its window is too small for the whole conversation.
+    HistoryShortened {
+        /// How many of the oldest turns it is not given.
+        left_out: u64,
+    },
 }
 
 /// Why a topic recovers.

@@ -114,6 +114,15 @@ pub enum TopicUpdate {
         /// How soon it is to be seen.
         level: Level,
     },
+    /// The model is not given the whole conversation any more, or less of it than before; people still see all of it.
+    HistoryShortened {
+        /// The turn.
+        turn: TurnId,
+        /// The step.
+        step: StepId,
+        /// How many of the oldest turns are left out.
+        left_out: u64,
+    },
 }
 
 /// What a subscriber receives.

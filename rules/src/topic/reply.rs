@@ -44,6 +44,9 @@ impl Draft<'_> {
                 Shown::ToolInput { index, tool, delta } => {
                     TopicUpdate::ToolInput { turn, step, index, tool, delta }
                 }
+                Shown::HistoryShortened { left_out } => {
+                    TopicUpdate::HistoryShortened { turn, step, left_out }
+                }
             };
             self.directive(Directive::Announce(update));
         }

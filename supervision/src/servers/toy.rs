@@ -305,6 +305,7 @@ impl House {
             layers: Default::default(),
             repair: None,
             counter: Arc::new(pilothouse_rules::tokens::Bytes4),
+            history: Arc::new(pilothouse_rules::history::NewestTurns),
             exec: None,
             limits,
             clock: Arc::new(TokioClock::starting_at(Timestamp(1_000_000))),

@@ -77,6 +77,9 @@ pub(super) fn update(update: &TopicUpdate) -> (&'static str, Fields) {
         TopicUpdate::MessageChanged { message, text, level } => {
             ("message_changed", fields(json!({"message": message, "text": text, "level": level})))
         }
+        TopicUpdate::HistoryShortened { turn, step, left_out } => {
+            ("history_shortened", fields(json!({"turn": turn, "step": step, "left_out": left_out})))
+        }
     }
 }
 

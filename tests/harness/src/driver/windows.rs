@@ -242,7 +242,8 @@ impl Windows {
             | TopicUpdate::ApprovalSettled { .. }
             | TopicUpdate::Reasoning { .. }
             | TopicUpdate::ToolInput { .. }
-            | TopicUpdate::MessageChanged { .. } => {}
+            | TopicUpdate::MessageChanged { .. }
+            | TopicUpdate::HistoryShortened { .. } => {}
         }
         let (kind, mut fields) = show::update(update);
         fields.insert("topic".into(), json!(self.topic.id()));

@@ -142,7 +142,8 @@ fn saw(world: &World, name: &str, update: &TopicUpdate) {
         TopicUpdate::Text { .. } => world.trace(format!("{name} text")),
         TopicUpdate::Reasoning { .. }
         | TopicUpdate::ToolInput { .. }
-        | TopicUpdate::MessageChanged { .. } => {}
+        | TopicUpdate::MessageChanged { .. }
+        | TopicUpdate::HistoryShortened { .. } => {}
         TopicUpdate::StepFinished { turn, step } => world.trace(format!("{name} step {turn}.{step} ends")),
         TopicUpdate::ToolStarted { call, tool, .. } => world.trace(format!("{name} call {call} {tool}")),
         TopicUpdate::ToolFinished { call, result, .. } => {
