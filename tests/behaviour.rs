@@ -33,6 +33,8 @@ mod history;
 mod meta;
 #[path = "behaviour/models.rs"]
 mod models;
+#[path = "behaviour/past.rs"]
+mod past;
 #[path = "behaviour/protocol.rs"]
 mod protocol;
 #[path = "behaviour/queue.rs"]
@@ -43,10 +45,14 @@ mod races;
 mod receipts;
 #[path = "behaviour/recovery.rs"]
 mod recovery;
+#[path = "behaviour/removal.rs"]
+mod removal;
 #[path = "behaviour/runtime.rs"]
 mod runtime;
 #[path = "behaviour/servers.rs"]
 mod servers;
+#[path = "behaviour/sleep.rs"]
+mod sleep;
 #[path = "behaviour/steering.rs"]
 mod steering;
 #[path = "behaviour/store.rs"]

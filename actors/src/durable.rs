@@ -216,6 +216,11 @@ impl<D: Pictured, J: Journal<D>> Durable<D, J> {
         self.hold(Released { reply: None, picture: None, directives: Vec::new() }, acks)
     }
 
+    /// Whether everything so far is durable and told.
+    pub fn is_settled(&self) -> bool {
+        self.held.is_empty()
+    }
+
     /// How the events are stored.
     pub fn journal(&self) -> &J {
         &self.journal

@@ -108,6 +108,11 @@ impl TopicHub {
         Some(Subscription { view, events, last, id, hub: self.clone(), over: Over::No })
     }
 
+    /// How many windows are attached.
+    pub fn windows(&self) -> usize {
+        self.state().subscribers.len()
+    }
+
     /// The runtime has shut down: subscribers get what they have, then the end.
     pub fn close(&self) {
         let mut state = self.state();

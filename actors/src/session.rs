@@ -10,10 +10,17 @@
 mod card;
 mod conversation;
 mod deltas;
+pub mod export;
+pub mod head;
+pub mod history;
 mod journal;
 mod model_step;
+mod past;
 mod receipts;
+pub mod removal;
 mod repair;
+mod rest;
+mod retention;
 mod running;
 
 use std::sync::Arc;
@@ -26,11 +33,14 @@ use pilothouse_messages::error::StoreError;
 use pilothouse_messages::id::{Attempt, CallId, StepRef};
 use pilothouse_messages::json::JsonText;
 use pilothouse_messages::model::ModelRequest;
-use pilothouse_messages::topic::{Directive, Recovery, ResolvedTool, RunBasis, TopicAnswer, TopicCommand};
+use pilothouse_messages::topic::{
+    Directive, Recovery, ResolvedTool, RunBasis, StoredKey, TopicAnswer, TopicCommand,
+};
 use pilothouse_rules::Decider;
 use pilothouse_rules::registry::policy::out_of_reach;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::call::{self, CallOrder, Ran, WhenFull};
@@ -43,8 +53,11 @@ use crate::tasks::{TaskSet, caught, caught_now};
 use crate::wiring::{TopicPlace, Wiring};
 pub use conversation::{Conversation, surface_now};
 use conversation::{Pin, windowed};
+use history::Earlier;
 use journal::{Loaded, SAVE_TEXT_AFTER, TopicJournal};
 use receipts::Witness;
+use rest::{Quiet, Rested};
+use retention::Cut;
 use running::Running;
 
 /// What the actor is born with.
@@ -83,6 +96,10 @@ pub struct SessionShell {
     saving: Saving,
     /// How many turns the last request left out, so that it is told when that changes.
     left_out: Arc<AtomicU64>,
+    /// What its model was told in closed turns, while that is needed.
+    earlier: Option<Earlier>,
+    /// How long nothing has happened.
+    quiet: Quiet,
 }
 
 /// Whether a task waits to have text saved.
@@ -115,6 +132,14 @@ enum OwnMsg {
     Loaded(Box<Result<Loaded, StoreError>>),
     Committed(Committed),
     SaveText,
+    /// Nothing happened for a while, unless something did.
+    Rested(Rested),
+    /// Old turns are to go.
+    Cut(Cut),
+    /// What a model was told before the turn of this step, for that step.
+    EarlierRead(StepRef, Result<Earlier, StoreError>),
+    /// A message, and what its key stands for if that is stored.
+    KeyRead(Box<Letter<SessionMsg>>, Result<Option<StoredKey>, StoreError>),
 }
 
 /// The session actor's behaviour.
@@ -139,7 +164,8 @@ impl Actor for SessionActor {
             let loaded = async {
                 let store = wired.store.as_ref();
                 after_earlier_life(&placed.slot, store).await?;
-                journal::load(store, placed.topic.clone(), wired.limits.clone()).await
+                let load = journal::load(store, placed.topic.clone(), wired.limits.clone());
+                timeout(wired.limits.topic_load, load).await.unwrap_or(Err(StoreError::TimedOut))
             };
             let loaded = loaded.await;
             let _gone = actor.cast(Letter::inside(SessionMsg::Own(Own(OwnMsg::Loaded(Box::new(loaded))))));
@@ -148,6 +174,7 @@ impl Actor for SessionActor {
         let phase = Phase::loading();
         let (pin, running, timer) = (Pin::default(), Running::default(), tasks.token());
         let (saving, left_out) = (Saving::No, Arc::default());
+        let (earlier, quiet) = (None, Quiet::default());
         Ok(SessionShell {
             wiring,
             place,
@@ -161,6 +188,8 @@ impl Actor for SessionActor {
             calls,
             saving,
             left_out,
+            earlier,
+            quiet,
         })
     }
 
@@ -206,11 +235,22 @@ impl SessionShell {
             stash.push_back(letter);
             return Ok(());
         }
+        if let Some(key) = self.unknown_key(&letter.body) {
+            self.read_key(key, letter);
+            return Ok(());
+        }
         match letter.body {
             SessionMsg::Command { command, reply } => self.commit(&command, reply),
             SessionMsg::Own(Own(OwnMsg::Loaded(loaded))) => self.loaded((*loaded)?),
             SessionMsg::Own(Own(OwnMsg::Committed(committed))) => self.acknowledged(committed),
             SessionMsg::Own(Own(OwnMsg::SaveText)) => self.save_text(),
+            SessionMsg::Own(Own(OwnMsg::Rested(rested))) => self.rested(rested),
+            SessionMsg::Own(Own(OwnMsg::Cut(cut))) => self.cut(cut),
+            SessionMsg::Own(Own(OwnMsg::EarlierRead(at, earlier))) => {
+                self.earlier_read(at, earlier);
+                Ok(())
+            }
+            SessionMsg::Own(Own(OwnMsg::KeyRead(letter, key))) => self.key_read(*letter, key),
         }
     }
 
@@ -232,7 +272,9 @@ impl SessionShell {
         if let Phase::Live(topic) = &self.phase {
             topic.state().resume().into_iter().for_each(|directive| self.perform(directive));
         }
-        early.into_iter().try_for_each(|letter| self.take(letter))
+        early.into_iter().try_for_each(|letter| self.take(letter))?;
+        self.stir();
+        Ok(())
     }
 
     fn acknowledged(&mut self, committed: Committed) -> Result<(), StoreError> {
@@ -253,8 +295,12 @@ impl SessionShell {
         let before = topic.state().next_deadline();
         let step = topic.commit(command, reply)?;
         let moved = before != topic.state().next_deadline();
-        let unsaved = topic.journal().has_unsaved();
+        self.place.set_rests(false);
+        let (unsaved, due) = (topic.journal().has_unsaved(), topic.state().due().is_some());
         self.follow(step);
+        if due {
+            self.look_back();
+        }
         if moved || matches!(command, TopicCommand::Tick) {
             self.arm();
         }
@@ -267,6 +313,7 @@ impl SessionShell {
                 let _gone = myself.cast(Letter::inside(SessionMsg::Own(Own(OwnMsg::SaveText))));
             });
         }
+        self.stir();
         Ok(())
     }
 
@@ -338,6 +385,7 @@ impl SessionShell {
             Directive::CancelCalls { calls } => {
                 calls.into_iter().for_each(|call| self.running.cancel_call(call));
             }
+            Directive::FallAsleep => self.fall_asleep(),
             Directive::Announce(update) => {
                 self.place.hub.publish(TopicPicture { updates: vec![update], view: None });
             }
@@ -355,6 +403,7 @@ impl SessionShell {
     fn run_model(&mut self, at: StepRef) {
         let report = Report(self.myself.clone());
         let cancel = self.running.turn(at.turn, &self.tasks);
+        let Some(history) = self.history(at) else { return self.read_earlier(at) };
         let Phase::Live(topic) = &mut self.phase else { return };
         let now = topic.now();
         let Some(config) = topic.state().turn_config() else { return };
@@ -373,7 +422,7 @@ impl SessionShell {
         let (surface, late) = self.pin.for_step(&self.wiring, &self.place, &config, at, now);
         self.place.surface.store(Some(surface.view().clone()));
         self.place.deferred.store(surface.deferred().clone());
-        let mut request = ModelRequest::new(topic.state().history(), surface.view().clone());
+        let mut request = ModelRequest::new(history, surface.view().clone());
         request.late_tools = late;
         let run = model_step::Run {
             wiring: self.wiring.clone(),

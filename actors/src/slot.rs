@@ -78,6 +78,8 @@ pub enum Presence {
     Parked(String),
     /// The runtime has shut down.
     Closed,
+    /// It was put to sleep; whoever asks has it woken.
+    Asleep,
 }
 
 /// What a slot is after it was told to become something.
@@ -99,6 +101,8 @@ pub struct Slot<M: Send + 'static> {
     restarts: AtomicU64,
     last_failure: Mutex<Option<String>>,
     tasks: Mutex<TaskSet>,
+    /// Has it woken, where it can sleep.
+    wake: Option<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl<M: Send + 'static> fmt::Debug for Slot<M> {
@@ -143,7 +147,15 @@ impl<M: Send + 'static> Slot<M> {
             restarts: AtomicU64::new(0),
             last_failure: Mutex::new(None),
             tasks: Mutex::new(TaskSet::new()),
+            wake: None,
         }
+    }
+
+    /// A slot whose actor may sleep; `wake` tells its supervisor that somebody asks for it.
+    #[must_use]
+    pub fn that_wakes_by(mut self, wake: impl Fn() + Send + Sync + 'static) -> Self {
+        self.wake = Some(Box::new(wake));
+        self
     }
 
     /// The actor's name in the tree.
@@ -200,6 +212,25 @@ impl<M: Send + 'static> Slot<M> {
         old
     }
 
+    /// Puts the actor to sleep, unless somebody is on the way to it or it has something to do again. Its supervisor then ends the actor; its tasks are
+    /// cancelled here. Letters of the house itself, which ride on no permit, are lost with it, as with any end.
+    pub fn rest(&self, still_rests: impl FnOnce() -> bool) -> Option<Arc<ActorRef<Letter<M>>>> {
+        if self.become_unless_closed(Presence::Asleep) == Became::Closed {
+            return None;
+        }
+        let actor = self.current.swap(None)?;
+        // Whoever asks takes a permit first: without any out nobody holds the old reference, and later ones see that
+        // it sleeps.
+        if self.queued() > 0 || !still_rests() {
+            self.current.store(Some(actor));
+            self.become_unless_closed(Presence::Here);
+            return None;
+        }
+        let old = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        old.cancel();
+        Some(actor)
+    }
+
     /// The actor failed too often: askers are told why, until somebody starts it again.
     pub fn park(&self, reason: String) {
         self.current.store(None);
@@ -234,6 +265,9 @@ impl<M: Send + 'static> Slot<M> {
         if let Some(actor) = &*self.current.load() {
             // A failed cast means the same as being away.
             let _away = actor.cast(Letter::inside(body));
+        } else if let (Presence::Asleep, Some(wake)) = (self.presence(), &self.wake) {
+            // What is worth telling is told again.
+            wake();
         }
     }
 
@@ -296,7 +330,10 @@ impl<M: Send + 'static> Slot<M> {
 
     async fn present(&self) -> Result<Arc<ActorRef<Letter<M>>>, AskError> {
         let mut presence = self.presence.subscribe();
-        let settled = presence.wait_for(|presence| !matches!(presence, Presence::Away));
+        if let (Presence::Asleep, Some(wake)) = (&*presence.borrow(), &self.wake) {
+            wake();
+        }
+        let settled = presence.wait_for(|presence| !matches!(presence, Presence::Away | Presence::Asleep));
         let seen = match tokio::time::timeout(self.absent_within, settled).await {
             Ok(Ok(presence)) => presence.clone(),
             Ok(Err(_)) | Err(_) => Presence::Away,
@@ -305,7 +342,7 @@ impl<M: Send + 'static> Slot<M> {
             Presence::Here => self.current.load_full().ok_or(AskError::Interrupted),
             Presence::Parked(reason) => Err(AskError::Absent { reason }),
             Presence::Closed => Err(AskError::ShutDown),
-            Presence::Away => {
+            Presence::Away | Presence::Asleep => {
                 let reason = self.last_failure().unwrap_or_else(|| "it has not started yet".to_owned());
                 Err(AskError::Absent { reason })
             }

@@ -22,6 +22,28 @@ pub enum TopicsMsg {
         /// Which topic.
         topic: TopicId,
     },
+    /// A session rests and its record of that is durable; from itself.
+    Asleep {
+        /// Which topic.
+        topic: TopicId,
+    },
+    /// Somebody asks for a topic that sleeps; from its slot.
+    Wake {
+        /// Which topic.
+        topic: TopicId,
+    },
+    /// Take a topic's records away; nothing of it is open.
+    Remove {
+        /// Which topic.
+        topic: TopicId,
+        /// Answered when they are gone.
+        reply: Reply<()>,
+    },
+    /// A topic's records are gone, or could not be taken away; from the supervisor's own task.
+    Removed {
+        /// Which topic.
+        topic: TopicId,
+    },
     /// End every session, in order, and answer when all are gone.
     StopAll {
         /// Answered when none is left.

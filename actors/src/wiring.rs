@@ -45,8 +45,10 @@ use crate::slot::{Slot, SlotBounds};
 use crate::tasks::caught_now;
 use crate::topics::TopicsMsg;
 mod place;
+mod topics;
 
 pub use place::{Ready, ServerPlace};
+pub use topics::{Retired, TopicPlaces};
 
 /// What a runtime is built from; the rest of the wiring starts empty.
 pub struct Materials {
@@ -161,8 +163,8 @@ impl Wiring {
                 processes: Arc::new(Processes::new(materials.store.clone(), limits.commit)),
                 protocols: Arc::new(Protocols::new(materials.store.clone(), limits.commit)),
             },
-            topics: TopicsPort { slot: Slot::new("topics", bounds), places: ArcSwap::default() },
             asides: Asides::new(materials.store.clone(), limits.clone()),
+            topics: TopicsPort { slot: Slot::new("topics", bounds), places: TopicPlaces::default() },
             limits,
             clock: materials.clock,
             store: materials.store,
@@ -289,13 +291,13 @@ pub struct TopicsPort {
     /// Their supervisor.
     pub slot: Slot<TopicsMsg>,
     /// Every topic that is open in this process.
-    pub places: ArcSwap<BTreeMap<TopicId, Arc<TopicPlace>>>,
+    pub places: TopicPlaces,
 }
 
 impl TopicsPort {
     /// One open topic.
     pub fn place(&self, topic: &TopicId) -> Option<Arc<TopicPlace>> {
-        self.places.load().get(topic).cloned()
+        self.places.get(topic)
     }
 }
 
@@ -316,20 +318,41 @@ pub struct TopicPlace {
     pub inspected: InspectedLedger,
     /// Whether the embedder wants another pin; its session looks when a turn begins.
     repin: AtomicBool,
+    /// Whether its session has recorded that it sleeps, and has heard nothing since.
+    rests: AtomicBool,
 }
 
 impl TopicPlace {
     /// A topic without a session.
-    pub fn new(topic: TopicId, limits: &Limits) -> Self {
+    pub fn new(topic: TopicId, wiring: &Arc<Wiring>) -> Self {
+        let slot = Slot::new(format!("session/{topic}"), SlotBounds::of(&wiring.limits));
+        // The wiring holds the place.
+        let (wiring, wanted) = (Arc::downgrade(wiring), topic.clone());
+        let wake = move || {
+            if let Some(wiring) = wiring.upgrade() {
+                wiring.topics.slot.inform(TopicsMsg::Wake { topic: wanted.clone() });
+            }
+        };
         Self {
-            slot: Slot::new(format!("session/{topic}"), SlotBounds::of(limits)),
+            slot: slot.that_wakes_by(wake),
             topic,
             hub: Arc::default(),
             surface: ArcSwapOption::empty(),
             deferred: ArcSwap::default(),
             inspected: InspectedLedger::default(),
             repin: AtomicBool::new(false),
+            rests: AtomicBool::new(false),
         }
+    }
+
+    /// Whether its session has recorded that it sleeps, and has heard nothing since.
+    pub fn rests(&self) -> bool {
+        self.rests.load(Ordering::SeqCst)
+    }
+
+    /// Takes note of that; from its session only.
+    pub(crate) fn set_rests(&self, rests: bool) {
+        self.rests.store(rests, Ordering::SeqCst);
     }
 
     /// Takes note that the next turn is to pin its surface anew.

@@ -63,6 +63,10 @@ pub enum Keyspace {
     Aside,
     /// What each server spoke last, written by the connections.
     Spoken,
+    /// Topics between two of their turns, written by their sessions.
+    Checkpoints,
+    /// What senders' keys of closed turns stand for, written by sessions.
+    Keys,
 }
 
 impl Keyspace {
@@ -80,6 +84,8 @@ impl Keyspace {
             Self::Meta => b'm',
             Self::Aside => b'a',
             Self::Spoken => b's',
+            Self::Checkpoints => b't',
+            Self::Keys => b'k',
         }
     }
 }

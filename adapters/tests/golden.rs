@@ -35,6 +35,8 @@ use pilothouse_messages::topic::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+#[path = "golden/checkpoints.rs"]
+mod checkpoints;
 #[path = "golden/steered.rs"]
 mod steered;
 
@@ -268,6 +270,7 @@ fn topic_events() -> Vec<TopicEvent> {
     });
     events.extend(receipts());
     events.extend(steered::steered());
+    events.push(TopicEvent::Slept { at });
     events
 }
 

@@ -133,6 +133,14 @@ pub struct Limits {
     /// How long one that connects keeps its place while others wait for one (10 ms), instead of `connect_place`: so that
     /// no healthy server is behind a dead one. More of it spreads the start of many heavy programs.
     pub connect_place_wanted: Duration,
+    /// Reading one topic back, or what was said in it before (30 s).
+    pub topic_load: Duration,
+    /// How long a topic rests before it is put to sleep (5 min); it wakes with the next command.
+    pub topic_idle: Duration,
+    /// Closed turns that a topic keeps at least, of which older ones go (all of them); what its view shows stays.
+    pub keep_turns: Option<u64>,
+    /// How long a topic keeps closed turns at least, of which older ones go (for ever); what its view shows stays.
+    pub keep_for: Option<Duration>,
 }
 
 /// The bounds of the scripts that models run with `tool_exec`.
@@ -209,6 +217,8 @@ impl Limits {
             &mut self.exec.time,
             &mut self.model_backoff,
             &mut self.model_retry_after,
+            &mut self.topic_load,
+            &mut self.topic_idle,
         ];
         for wait in waits {
             *wait = (*wait).min(WAIT_MAX);
@@ -284,6 +294,10 @@ impl Default for Limits {
             kept_results_topic: 64 << 20,
             kept_results: 1 << 30,
             connect_place_wanted: Duration::from_millis(10),
+            topic_load: Duration::from_secs(30),
+            topic_idle: Duration::from_secs(300),
+            keep_turns: None,
+            keep_for: None,
         }
     }
 }

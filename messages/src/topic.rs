@@ -1,5 +1,6 @@
 //! Topics: commands, events, directives, views and updates of one conversation.
 
+pub mod checkpoint;
 pub mod command;
 pub mod config;
 pub mod event;
@@ -10,6 +11,7 @@ pub mod terms;
 pub mod update;
 pub mod view;
 
+pub use checkpoint::{ExportPage, HistoryCursor, HistoryPage, StoredKey, TopicCheckpoint, WaitingMessage};
 pub use command::{
     CallPlan, CardNews, Classified, Directive, Findings, ModelReply, PlannedCall, Recovery, RequestedCall,
     Resolution, ResolvedTool, Shown, TopicAnswer, TopicCommand,

@@ -80,4 +80,9 @@ pub enum RuntimeEvent {
         /// How many.
         missed: u64,
     },
+    /// A topic that rested was put to sleep: it is on the disk only, and wakes with its next command.
+    TopicSlept {
+        /// Which.
+        topic: TopicId,
+    },
 }

@@ -27,6 +27,7 @@
 mod apply;
 mod boundary;
 mod calls;
+pub mod checkpoint;
 mod continuing;
 mod draft;
 mod ending;
@@ -235,6 +236,7 @@ impl Decider for TopicState {
     fn decide(&self, now: Timestamp, command: &TopicCommand) -> Ruling {
         let draft = Draft::new(self, now);
         match (&self.config, command) {
+            (_, TopicCommand::Sleep) => draft.sleep(),
             (None, TopicCommand::Open { config }) => draft.create(config),
             (
                 None,

@@ -5,11 +5,20 @@ use std::sync::Arc;
 use pilothouse_actors::slot::Letter;
 use pilothouse_actors::wiring::Wiring;
 use pilothouse_adapters::policy::ServerPolicy;
+use pilothouse_messages::error::{AskError, StoreError};
 use ractor::ActorRef;
 use tokio::sync::watch;
 
 use crate::root::RootMsg;
 use crate::stop::{self, Shutdown};
+
+/// What a failed read means to the asker.
+pub(crate) fn unread(error: StoreError) -> AskError {
+    match error {
+        StoreError::Closed => AskError::ShutDown,
+        error => AskError::Store(error),
+    }
+}
 
 /// How far the end has come.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,15 +5,13 @@ use std::time::Duration;
 
 use pilothouse_actors::bus::RuntimeEvents;
 use pilothouse_actors::servers::{Added, ServersMsg};
+use pilothouse_actors::session::head::{Head, Present};
 use pilothouse_actors::topics::TopicsMsg;
 use pilothouse_actors::wiring::ServerPlace;
-use pilothouse_adapters::store::Keyspace;
 use pilothouse_adapters::store::log::topic_prefix;
 use pilothouse_messages::approval::{Card, DecideAnswer, Decision};
 use pilothouse_messages::audit::AuditReport;
-use pilothouse_messages::error::{
-    AskError, DecideError, RevokeError, ServerError, StartError, StoreError, TopicError,
-};
+use pilothouse_messages::error::{DecideError, RevokeError, ServerError, StartError, StoreError, TopicError};
 use pilothouse_messages::grant::{Grant, RevokeAnswer};
 use pilothouse_messages::id::{ApprovalId, GrantId, ServerId, TenantId, TopicId};
 use pilothouse_messages::topic::{TopicCommand, TopicConfig};
@@ -22,7 +20,8 @@ use pilothouse_messages::tree::TreeNode;
 use crate::approvals;
 use crate::audit::audit_store;
 use crate::builder::{Builder, Server};
-use crate::inner::Inner;
+use crate::inner::{Inner, unread};
+use crate::removal;
 use crate::server::ServerHandle;
 use crate::stop::Shutdown;
 use crate::topic::{Topic, usable};
@@ -78,13 +77,26 @@ impl Runtime {
         self.session(topic).await
     }
 
+    /// Removes a topic: its turn is stopped, its cards are withdrawn, its grants are taken back, then its records are
+    /// deleted; what the ledger says about it stays. Its windows are told that it is closed, and its old handles that it
+    /// was removed. A topic that is opened under the same name is a new one, whose turns and messages are numbered on. A
+    /// removal that is cut off goes on at the next start.
+    ///
+    /// # Errors
+    /// [`TopicError::Unknown`] if there is no such topic; else that the topic or the ledger could not be asked:
+    /// removing it again is harmless.
+    ///
+    /// # Cancel safety
+    /// Dropping the future may leave the topic stopped and not removed; removing it again is harmless.
+    pub async fn delete_topic(&self, topic: impl Into<String>) -> Result<(), TopicError> {
+        let topic = self.topic(topic).await?;
+        removal::remove(&self.0.wiring, &topic).await
+    }
+
     async fn is_stored(&self, topic: &TopicId) -> Result<bool, TopicError> {
-        let head = self.0.wiring.store.get(Keyspace::Head, topic_prefix(topic)).await;
-        let head = head.map_err(|error| match error {
-            StoreError::Closed => AskError::ShutDown,
-            error => AskError::Store(error),
-        })?;
-        Ok(head.is_some())
+        let head = Head::read(self.0.wiring.store.as_ref(), &topic_prefix(topic)).await;
+        let head = head.map_err(unread)?;
+        Ok(head.is_some_and(|head| head.presence == Present::Yes))
     }
 
     async fn session(&self, topic: TopicId) -> Result<Topic, TopicError> {

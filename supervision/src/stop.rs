@@ -91,7 +91,7 @@ pub(crate) fn in_turn(reply: Reply<Told<Ledger>>) -> ApprovalMsg {
 
 /// Those that the supervisor did not get to.
 fn close_topics(wiring: &Wiring) {
-    for place in wiring.topics.places.load().values() {
+    for place in wiring.topics.places.all() {
         place.slot.close();
         place.slot.tasks().cancel();
         place.hub.close();

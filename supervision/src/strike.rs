@@ -14,8 +14,8 @@ impl Runtime {
             return places.iter().any(|(id, place)| id.as_str() == server && kill(&place.slot));
         }
         if let Some(topic) = name.strip_prefix("session/") {
-            let places = wiring.topics.places.load();
-            return places.iter().any(|(id, place)| id.as_str() == topic && kill(&place.slot));
+            let places = wiring.topics.places.all();
+            return places.iter().any(|place| place.topic.as_str() == topic && kill(&place.slot));
         }
         match name {
             "approval" => kill(&wiring.approval.slot),

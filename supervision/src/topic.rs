@@ -6,20 +6,22 @@ mod queue;
 
 use pilothouse_actors::asking::{Asker, asked};
 use pilothouse_actors::hub::Subscription;
-use pilothouse_actors::session::{SessionMsg, surface_now};
+use pilothouse_actors::session::{SessionMsg, export, history, surface_now};
 use pilothouse_actors::wiring::TopicPlace;
 use pilothouse_messages::call::{CallResult, KeptResult};
 use pilothouse_messages::error::{AskError, StoreError, TopicError};
 use pilothouse_messages::id::{CallId, MessageId, TopicId, TurnId};
 use pilothouse_messages::tool::{SurfaceView, ToolLists};
 use pilothouse_messages::topic::{
-    ConfigPatch, Configured, Level, Receipt, TopicAnswer, TopicCommand, TopicRejection, TopicView,
+    ConfigPatch, Configured, ExportPage, HistoryCursor, HistoryPage, Level, Receipt, TopicAnswer,
+    TopicCommand, TopicRejection, TopicView,
 };
 use pilothouse_rules::registry::policy::{PolicyReach, ToolPolicy};
 use pilothouse_rules::registry::scope_of;
 use serde_json::Value;
+use tokio::time::timeout;
 
-use crate::inner::Inner;
+use crate::inner::{Inner, unread};
 use crate::outside;
 
 /// A handle on one topic. Cheap to clone; outlives every restart of its session.
@@ -163,6 +165,37 @@ impl Topic {
     /// Attaches a window with room for `buffer` events; a slower one is cut off and told so.
     pub fn attach_with(&self, buffer: usize) -> Option<Subscription> {
         self.place.hub.attach(buffer)
+    }
+
+    /// A page of closed turns, oldest first: the newest ones, or those before a cursor. Read from the store, so that it
+    /// costs nobody else anything and the topic's session is not asked. [`HistoryCursor::before`] goes on where a
+    /// view ends.
+    ///
+    /// # Errors
+    /// [`TopicError::Ask`] if the store could not be read.
+    ///
+    /// # Cancel safety
+    /// Safe: it only reads.
+    pub async fn history(&self, cursor: Option<HistoryCursor>) -> Result<HistoryPage, TopicError> {
+        let wiring = &self.inner.wiring;
+        let page = history::page(wiring.store.as_ref(), self.id(), &wiring.limits, cursor);
+        let page = timeout(wiring.limits.topic_load, page).await.unwrap_or(Err(StoreError::TimedOut));
+        Ok(page.map_err(unread)?)
+    }
+
+    /// A page of the topic's records as JSON Lines, from this record on: everything that happened, in order, with who
+    /// decided and why each call was allowed. Begin with 0.
+    ///
+    /// # Errors
+    /// [`TopicError::Ask`] if the store could not be read.
+    ///
+    /// # Cancel safety
+    /// Safe: it only reads.
+    pub async fn export(&self, from: u64) -> Result<ExportPage, TopicError> {
+        let wiring = &self.inner.wiring;
+        let page = export::page(wiring.store.as_ref(), self.id(), from);
+        let page = timeout(wiring.limits.topic_load, page).await.unwrap_or(Err(StoreError::TimedOut));
+        Ok(page.map_err(unread)?)
     }
 
     /// Calls a tool by its wire name, outside any turn, within what the topic may use; a meta tool too, if the topic

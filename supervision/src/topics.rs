@@ -2,16 +2,16 @@
 //!
 //! | Owns | Receives (what, from whom) | Asks of | Fails when, and then | Bounded by |
 //! |---|---|---|---|---|
-//! | the sessions and their budgets | `Open` from handles and at start; supervision events; `Cleared` from its own tasks | nobody | never by itself; when it is killed, its sessions end and recover when they are opened again | one restart budget for each session |
+//! | the sessions and their budgets | `Open` from handles and at start; `Wake` from slots and `Asleep` from sessions; supervision events; `Cleared` from its own tasks | nobody | never by itself; when it is killed, its sessions end and recover when they are opened again | one restart budget for each session |
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use pilothouse_actors::session::{SessionActor, SessionArgs, SessionMsg};
+use pilothouse_actors::session::{SessionActor, SessionArgs, SessionMsg, removal};
 use pilothouse_actors::slot::{Letter, Presence, Reply};
 use pilothouse_actors::tasks::TaskSet;
 use pilothouse_actors::topics::TopicsMsg;
-use pilothouse_actors::wiring::{TopicPlace, Wiring};
+use pilothouse_actors::wiring::{Retired, TopicPlace, Wiring};
 use pilothouse_messages::id::TopicId;
 use pilothouse_messages::topic::{Recovery, TopicCommand};
 use pilothouse_messages::tree::RuntimeEvent;
@@ -32,7 +32,16 @@ pub(crate) struct TopicsShell {
     tasks: TaskSet,
     alive: BTreeMap<ActorId, TopicId>,
     restarts: BTreeMap<TopicId, Restarts>,
+    /// Sessions that were put to sleep and have not ended yet.
+    ending: BTreeMap<ActorId, TopicId>,
+    /// Topics whose records are being taken away, with those who ask for them meanwhile.
+    removing: BTreeMap<TopicId, Vec<Reply<Arc<TopicPlace>>>>,
+    /// Topics that sleep, and that somebody held when they were looked at last.
+    held: VecDeque<TopicId>,
 }
+
+/// Topics that sleep and are looked at with each one that is opened or put to sleep.
+const SWEPT_AT_ONCE: usize = 4;
 
 /// The supervisor's behaviour.
 pub(crate) struct TopicsActor;
@@ -51,7 +60,12 @@ impl Actor for TopicsActor {
         let TopicsArgs { wiring } = args;
         let tasks = wiring.topics.slot.tasks();
         // Topics of an earlier life of this supervisor lost their sessions with it.
-        for place in wiring.topics.places.load().values() {
+        let mut held = VecDeque::new();
+        for place in wiring.topics.places.all() {
+            if place.slot.presence() == Presence::Asleep {
+                held.push_back(place.topic.clone());
+                continue;
+            }
             let reason = "its supervisor was restarted".to_owned();
             let old = place.slot.vacate(Some(reason.clone()));
             let actor = place.slot.name().to_owned();
@@ -59,7 +73,15 @@ impl Actor for TopicsActor {
             let topic = place.topic.clone();
             clear(&tasks, &myself, old, topic, &wiring, std::time::Duration::ZERO);
         }
-        Ok(TopicsShell { wiring, tasks, alive: BTreeMap::new(), restarts: BTreeMap::new() })
+        Ok(TopicsShell {
+            wiring,
+            tasks,
+            alive: BTreeMap::new(),
+            restarts: BTreeMap::new(),
+            ending: BTreeMap::new(),
+            removing: BTreeMap::new(),
+            held,
+        })
     }
 
     async fn handle(
@@ -71,6 +93,10 @@ impl Actor for TopicsActor {
         match letter.body {
             TopicsMsg::Open { topic, reply } => shell.open(topic, reply, myself.get_cell()).await?,
             TopicsMsg::Cleared { topic } => shell.again(&topic, myself.get_cell()).await?,
+            TopicsMsg::Asleep { topic } => shell.asleep(topic),
+            TopicsMsg::Remove { topic, reply } => shell.remove(topic, reply, &myself),
+            TopicsMsg::Removed { topic } => shell.removed(&topic, myself.get_cell()).await?,
+            TopicsMsg::Wake { topic } => shell.wake(&topic, myself.get_cell()).await?,
             TopicsMsg::StopAll { reply } => shell.stop_all(reply),
         }
         Ok(())
@@ -113,26 +139,114 @@ impl TopicsShell {
         reply: Reply<Arc<TopicPlace>>,
         me: ActorCell,
     ) -> Result<(), SpawnErr> {
+        if let Some(waiting) = self.removing.get_mut(&topic) {
+            waiting.push(reply);
+            return Ok(());
+        }
         let place = match self.wiring.topics.place(&topic) {
             Some(place) => {
-                if matches!(place.slot.presence(), Presence::Parked(_)) {
-                    self.restarts.entry(topic).or_default().forgive();
-                    self.spawn(&place, Recovery::SessionRestart, me).await?;
+                match place.slot.presence() {
+                    Presence::Parked(_) => {
+                        self.restarts.entry(topic).or_default().forgive();
+                        self.spawn(&place, Recovery::SessionRestart, me).await?;
+                    }
+                    Presence::Asleep => self.spawn(&place, Recovery::ProcessRestart, me).await?,
+                    Presence::Away | Presence::Here | Presence::Closed => {}
                 }
                 place
             }
             None => {
-                let place = Arc::new(TopicPlace::new(topic.clone(), &self.wiring.limits));
-                let mut places = BTreeMap::clone(&self.wiring.topics.places.load());
-                places.insert(topic.clone(), place.clone());
-                self.wiring.topics.places.store(Arc::new(places));
+                let place = Arc::new(TopicPlace::new(topic.clone(), &self.wiring));
+                self.wiring.topics.places.insert(place.clone());
                 self.spawn(&place, Recovery::ProcessRestart, me).await?;
                 self.wiring.events.publish(RuntimeEvent::TopicOpened { topic });
                 place
             }
         };
         reply.send(Ok(place));
+        self.sweep();
         Ok(())
+    }
+
+    /// A session that rests has nothing open, and all that it recorded is durable: its end loses nothing. Not if
+    /// somebody asks for it just now, or attached a window.
+    fn asleep(&mut self, topic: TopicId) {
+        let Some(place) = self.wiring.topics.place(&topic) else { return };
+        let Some(session) = place.slot.rest(|| place.rests() && place.hub.windows() == 0) else { return };
+        self.alive.remove(&session.get_id());
+        self.restarts.remove(&topic);
+        self.ending.insert(session.get_id(), topic.clone());
+        session.stop(Some("it sleeps".to_owned()));
+        self.wiring.events.publish(RuntimeEvent::TopicSlept { topic });
+    }
+
+    async fn wake(&mut self, topic: &TopicId, me: ActorCell) -> Result<(), SpawnErr> {
+        match self.wiring.topics.place(topic) {
+            Some(place) if place.slot.presence() == Presence::Asleep => {
+                self.spawn(&place, Recovery::ProcessRestart, me).await
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Ends the session, then takes the records away. Handles of the old topic are told so for ever; whoever opens it
+    /// meanwhile waits and gets a new one.
+    fn remove(&mut self, topic: TopicId, reply: Reply<()>, myself: &ActorRef<Letter<TopicsMsg>>) {
+        if self.removing.contains_key(&topic) {
+            return reply.send(Ok(()));
+        }
+        self.removing.insert(topic.clone(), Vec::new());
+        let place = self.wiring.topics.place(&topic);
+        let session = place.as_ref().and_then(|place| place.slot.current());
+        let old = place.as_ref().map(|place| {
+            let old = place.slot.vacate(None);
+            place.slot.park("the topic was removed: open it again for a new one".to_owned());
+            old
+        });
+        if let Some(session) = &session {
+            self.alive.remove(&session.get_id());
+            session.stop(Some("its topic is removed".to_owned()));
+        }
+        let (wiring, myself) = (self.wiring.clone(), myself.clone());
+        self.tasks.spawn(async move {
+            let within = wiring.limits.stop_child;
+            if let Some(session) = session {
+                // One that does not end in time has no tasks any more and is told nothing.
+                let _late = session.wait(Some(within)).await;
+            }
+            if let Some(old) = old {
+                // Whatever is left after the bound ends at its next await.
+                let _left = old.end(within).await;
+            }
+            // What was kept aside of it is of no use to a topic that was stopped, so that it may go first.
+            let removed = match wiring.asides.forget(&topic).await {
+                Ok(()) => removal::remove(wiring.store.as_ref(), &topic, wiring.limits.clone()).await,
+                Err(error) => Err(error),
+            };
+            reply.send(removed);
+            let _gone = myself.cast(Letter::inside(TopicsMsg::Removed { topic }));
+        });
+    }
+
+    async fn removed(&mut self, topic: &TopicId, me: ActorCell) -> Result<(), SpawnErr> {
+        if let Some(place) = self.wiring.topics.place(topic) {
+            place.hub.close();
+        }
+        self.wiring.topics.places.remove(topic);
+        for reply in self.removing.remove(topic).into_iter().flatten() {
+            self.open(topic.clone(), reply, me.clone()).await?;
+        }
+        Ok(())
+    }
+
+    /// Lets go of topics that sleep; those that somebody still holds are looked at again later, a few at a time.
+    fn sweep(&mut self) {
+        for _ in 0..SWEPT_AT_ONCE.min(self.held.len()) {
+            let Some(topic) = self.held.pop_front() else { return };
+            if self.wiring.topics.places.retire(&topic) == Retired::StillHeld {
+                self.held.push_back(topic);
+            }
+        }
     }
 
     async fn again(&mut self, topic: &TopicId, me: ActorCell) -> Result<(), SpawnErr> {
@@ -156,6 +270,10 @@ impl TopicsShell {
     }
 
     fn ended(&mut self, myself: &ActorRef<Letter<TopicsMsg>>, id: ActorId, reason: String) {
+        if let Some(topic) = self.ending.remove(&id) {
+            self.held.push_front(topic);
+            return self.sweep();
+        }
         let Some(topic) = self.alive.remove(&id) else { return };
         let Some(place) = self.wiring.topics.place(&topic) else { return };
         if place.slot.presence() == Presence::Closed {
@@ -177,7 +295,7 @@ impl TopicsShell {
         let wiring = self.wiring.clone();
         self.tasks.spawn(async move {
             let mut ends = JoinSet::new();
-            for place in wiring.topics.places.load().values().cloned() {
+            for place in wiring.topics.places.all() {
                 ends.spawn(async move {
                     let command = Box::new(TopicCommand::ShutDown);
                     // A session that cannot record its end any more recovers at the next start.
@@ -188,7 +306,7 @@ impl TopicsShell {
             }
             // A panic in one of them is a topic that recovers.
             while ends.join_next().await.is_some() {}
-            for place in wiring.topics.places.load().values() {
+            for place in wiring.topics.places.all() {
                 if let Some(session) = place.slot.current() {
                     session.stop(Some("the runtime shuts down".to_owned()));
                 }

@@ -18,7 +18,7 @@ pub(crate) fn picture(wiring: &Wiring) -> TreeNode {
         servers.children.push(child);
     }
     let mut topics = node(&wiring.topics.slot);
-    for place in wiring.topics.places.load().values() {
+    for place in wiring.topics.places.all() {
         let mut child = node(&place.slot);
         child.status = place.hub.view().map(|view| view.status);
         topics.children.push(child);
@@ -40,6 +40,7 @@ fn node<M: Send + 'static>(slot: &Slot<M>) -> TreeNode {
         Presence::Here => "running",
         Presence::Parked(_) => "failed",
         Presence::Closed => "stopped",
+        Presence::Asleep => "asleep",
     };
     let mut node = TreeNode::new(slot.name(), state);
     node.restarts = slot.restarts();

@@ -25,6 +25,12 @@ const WEB_WIRE: &str = "adapters/tests/http_contract.rs";
 const WEB_FAULTS: &str = "adapters/tests/http_contract/faults.rs";
 const TREE: &str = "supervision/src/servers/tests.rs";
 const LIFE: &str = "supervision/src/servers/tests/life.rs";
+const SLED: &str = "adapters/tests/sled_store.rs";
+const STORES: &str = "adapters/tests/store_contract.rs";
+const GOLDEN: &str = "adapters/tests/golden.rs";
+const LOG: &str = "adapters/src/store/log/tests.rs";
+const RECORD: &str = "messages/src/record/tests.rs";
+const PAST: &str = "tests/behaviour/past.rs";
 const META: &str = "rules/src/meta/tests.rs";
 
 const TURNS: &str = "tests/behaviour/turns.rs";
@@ -504,4 +510,87 @@ pub(crate) const ROWS: &[(&str, &[Tests])] = &[
     ("B016", &[(PROCESSES, &["a_question_on_standard_output_is_shown_when_its_server_is_given_up"])]),
     ("B122", &[(LOGIN, &["a_token_that_is_not_taken_any_more_is_renewed_once_and_the_call_goes_on"])]),
     ("B126", &[(LOGIN, &["a_token_that_another_process_has_renewed_survives_whoever_comes_too_late"])]),
+    // F18: what is stored.
+    (
+        "B227",
+        &[
+            (SLED, &["what_was_acknowledged_survives_a_kill_at_any_moment"]),
+            (STORES, &["the_changes_of_a_batch_happen_in_order_and_together"]),
+            (LOG, &["every_kind_of_damage_names_the_record_where_it_begins"]),
+        ],
+    ),
+    (
+        "B228",
+        &[(
+            PAST,
+            &[
+                "waking_reads_as_much_of_a_long_past_as_of_a_short_one",
+                "a_long_past_is_read_in_pages_without_a_gap_and_the_same_after_a_crash",
+                "a_model_is_told_no_more_of_the_past_than_has_a_place",
+            ],
+        )],
+    ),
+    (
+        "B229",
+        &[
+            (GOLDEN, &["events_of_topics_keep_their_bytes"]),
+            ("adapters/tests/golden/checkpoints.rs", &["checkpoints_of_topics_keep_their_bytes"]),
+            (SLED, &["a_store_of_a_newer_version_is_named"]),
+            ("actors/src/session/head/tests.rs", &["a_head_keeps_its_bytes_and_one_that_is_none_is_damaged"]),
+        ],
+    ),
+    (
+        "B230",
+        &[(
+            SLED,
+            &[
+                "a_half_written_snapshot_does_not_keep_the_store_from_opening",
+                "a_damaged_snapshot_is_named_as_damage_and_kept",
+                "what_was_acknowledged_survives_a_kill_at_any_moment",
+            ],
+        )],
+    ),
+    (
+        "B231",
+        &[
+            (RECORD, &["every_cut_and_every_flipped_bit_is_damage_never_a_panic"]),
+            (SLED, &["data_without_the_record_that_a_store_begins_with_is_refused"]),
+        ],
+    ),
+    (
+        "B233",
+        &[
+            (LOG, &["every_kind_of_damage_names_the_record_where_it_begins"]),
+            (PAST, &["a_topic_whose_records_are_damaged_says_so_and_no_other_notices"]),
+        ],
+    ),
+    (
+        "B234",
+        &[
+            (STORES, &["nothing_follows_a_refused_batch_of_its_lane"]),
+            (
+                "tests/behaviour/store.rs",
+                &["whichever_batch_fails_or_stalls_nothing_is_lost_and_nothing_runs_twice"],
+            ),
+        ],
+    ),
+    ("B235", &[(PAST, &["a_topic_whose_records_are_damaged_says_so_and_no_other_notices"])]),
+    (
+        "B236",
+        &[
+            (SLED, &["what_was_acknowledged_survives_a_kill_at_any_moment"]),
+            (
+                "tests/behaviour/recovery.rs",
+                &["whatever_a_crash_leaves_nothing_is_lost_and_nothing_runs_twice"],
+            ),
+        ],
+    ),
+    ("B239", &[(PAST, &["waking_reads_as_much_of_a_long_past_as_of_a_short_one"])]),
+    (
+        "B241",
+        &[(
+            SLED,
+            &["a_store_is_made_for_its_owner_only", "a_path_that_is_no_directory_is_refused_with_what_to_do"],
+        )],
+    ),
 ];

@@ -1,19 +1,22 @@
 //! How a topic is stored: its events in order, its epoch, and a mark while a start has to look at it.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_adapters::store::log::{self, JOURNAL};
-use pilothouse_adapters::store::{Batch, Durability, Keyspace, Store};
+use pilothouse_adapters::store::log::{self, CHECKPOINTS, JOURNAL, KEYS};
+use pilothouse_adapters::store::{BATCH_BYTES_MAX, Batch, Durability, Keyspace, Store};
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::error::StoreError;
-use pilothouse_messages::id::{StepRef, TopicId};
+use pilothouse_messages::id::{StepRef, TopicId, TurnId};
 use pilothouse_messages::limits::Limits;
 use pilothouse_messages::time::Timestamp;
-use pilothouse_messages::topic::TopicEvent;
+use pilothouse_messages::topic::{StoredKey, TopicCheckpoint, TopicEvent};
 use pilothouse_rules::Decider;
 
 use super::Conversation;
+use super::head::{Head, Present};
+use super::{history, removal};
 use crate::durable::Journal;
 
 /// Records of a journal are not linked.
@@ -25,7 +28,9 @@ pub(super) struct TopicJournal {
     topic: TopicId,
     prefix: Vec<u8>,
     next: u64,
-    epoch: u64,
+    head: Head,
+    /// The newest stamp that was stored.
+    newest: Timestamp,
     marked: Mark,
     /// Text that windows are told already. A step's reply, which holds it all, takes its place.
     unsaved: Option<(StepRef, String)>,
@@ -54,35 +59,72 @@ pub(super) struct Loaded {
     pub(super) newest: Timestamp,
 }
 
-/// Reads a topic's records.
+/// Reads a topic's records: from a checkpoint on, if there is one that is old enough for the view.
 pub(super) async fn load(
     store: &dyn Store,
     topic: TopicId,
     limits: Arc<Limits>,
 ) -> Result<Loaded, StoreError> {
     let prefix = log::topic_prefix(&topic);
-    let epoch = match store.get(Keyspace::Head, prefix.clone()).await? {
-        Some(bytes) => epoch_of(&bytes)?,
-        None => 0,
-    };
-    let log = log::read_log::<TopicEvent>(store, Keyspace::Journal, &prefix, &JOURNAL).await?;
-    let mut conversation = Conversation::new(topic.clone(), limits);
-    let mut newest = Timestamp::default();
-    for record in &log.records {
-        conversation.apply(&record.payload);
-        newest = newest.max(stamp(&record.payload));
+    let mut head = Head::read(store, &prefix).await?.unwrap_or_default();
+    if head.presence == Present::Removed {
+        removal::clean(store, store.lane().as_ref(), &prefix).await?;
     }
+    let start = start(store, &topic, &prefix, &head, limits.view_turns).await?;
+    let (mut conversation, first, mut newest) = match &start {
+        Some(Start { from, turns }) => {
+            (Conversation::resumed(topic.clone(), limits, from, *turns), from.next, from.at)
+        }
+        None => (Conversation::new(topic.clone(), limits, head.used), 1, Timestamp::default()),
+    };
+    let next =
+        log::read_log_from::<TopicEvent>(store, Keyspace::Journal, &prefix, &JOURNAL, first, |record| {
+            conversation.apply(&record.payload);
+            newest = newest.max(stamp(&record.payload));
+            ControlFlow::Continue(())
+        })
+        .await?;
+    head.epoch += 1;
     let marked = Mark::of(&conversation);
-    let journal =
-        TopicJournal { topic, prefix, next: log.next_sequence, epoch: epoch + 1, marked, unsaved: None };
+    let journal = TopicJournal { topic, prefix, next, head, newest, marked, unsaved: None };
     Ok(Loaded { conversation, journal, newest })
 }
 
-fn epoch_of(bytes: &[u8]) -> Result<u64, StoreError> {
-    let bytes: [u8; 8] = bytes.try_into().map_err(|_length| StoreError::Damaged {
-        reason: "the epoch of a topic is not 8 bytes long".to_owned(),
-    })?;
-    Ok(u64::from_be_bytes(bytes))
+/// Where reading starts.
+struct Start {
+    from: Box<TopicCheckpoint>,
+    /// How many turns had ended at the newest checkpoint.
+    turns: u64,
+}
+
+/// The newest checkpoint before the turns that the view shows; `None` to start at the first record.
+async fn start(
+    store: &dyn Store,
+    topic: &TopicId,
+    prefix: &[u8],
+    head: &Head,
+    view_turns: usize,
+) -> Result<Option<Start>, StoreError> {
+    let (mut at, mut newest, mut oldest) = (head.checkpoint, None, None);
+    while at != TurnId::default() {
+        let from = match history::checkpoint(store, prefix, at).await {
+            Ok(Some(from)) if from.next >= head.kept_from => Box::new(from),
+            Ok(_) => break,
+            Err(error @ StoreError::Damaged { .. }) if head.kept_from <= 1 => {
+                tracing::error!(target: "pilothouse", %topic, %error, "a checkpoint cannot be read: the topic is read from its first record");
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        at = from.previous;
+        let turns = *newest.get_or_insert(from.turns);
+        if from.turns.saturating_add(view_turns as u64) <= turns {
+            return Ok(Some(Start { from, turns }));
+        }
+        oldest = Some(Start { from, turns });
+    }
+    // What is not kept cannot be read; else the first record is the oldest checkpoint of all.
+    Ok(if head.kept_from > 1 { oldest } else { None })
 }
 
 /// The stamp of an event, where it has one.
@@ -95,7 +137,8 @@ fn stamp(event: &TopicEvent) -> Timestamp {
         | TopicEvent::Recovered { at, .. }
         | TopicEvent::MessageDropped { at, .. }
         | TopicEvent::MessageResent { at, .. }
-        | TopicEvent::TurnResumed { at, .. } => *at,
+        | TopicEvent::TurnResumed { at, .. }
+        | TopicEvent::Slept { at } => *at,
         TopicEvent::StepStarted { .. }
         | TopicEvent::TextAppended { .. }
         | TopicEvent::StepReplied { .. }
@@ -123,14 +166,45 @@ fn stamp(event: &TopicEvent) -> Timestamp {
 impl TopicJournal {
     /// The epoch of this life.
     pub(super) fn epoch(&self) -> u64 {
-        self.epoch
+        self.head.epoch
     }
 
     /// The batch that begins this life: its epoch.
     pub(super) fn begin(&self) -> Batch {
         let mut batch = Batch::new();
-        batch.put(Keyspace::Head, self.prefix.clone(), self.epoch.to_be_bytes());
+        batch.put(Keyspace::Head, self.prefix.clone(), self.head.to_bytes());
         batch
+    }
+
+    /// The batch of a checkpoint, behind that of the turn's end; `None` if it is too large to be worth it.
+    fn checkpoint(&mut self, due: &TopicCheckpoint) -> Result<Option<Batch>, StoreError> {
+        let (next, previous, at) = (self.next, self.head.checkpoint, self.newest);
+        let checkpoint = TopicCheckpoint { next, previous, at, ..due.clone() };
+        let turn = checkpoint.last_turn;
+        let record = CHECKPOINTS.encode(turn.0, UNLINKED, &checkpoint)?;
+        if record.len() > BATCH_BYTES_MAX / 2 {
+            return Ok(None);
+        }
+        let mut batch = Batch::new();
+        log::put_record(&mut batch, Keyspace::Checkpoints, &self.prefix, turn.0, &record);
+        self.head.checkpoint = turn;
+        batch.put(Keyspace::Head, self.prefix.clone(), self.head.to_bytes());
+        Ok(Some(batch))
+    }
+
+    /// The batch that says from where records are kept.
+    pub(super) fn keep_from(&mut self, first: u64) -> Batch {
+        self.head.kept_from = self.head.kept_from.max(first);
+        self.begin()
+    }
+
+    /// Stores what the keys of a closed turn's messages stand for.
+    fn put_keys(&self, batch: &mut Batch, state: &Conversation, turn: TurnId) -> Result<(), StoreError> {
+        for stored in state.state().keys_of(turn) {
+            let record = KEYS.encode(0, UNLINKED, &stored)?;
+            batch.put(Keyspace::Keys, key_of(&self.prefix, stored.key), record);
+        }
+        Ok(())
     }
 
     /// Whether text waits to be saved.
@@ -179,10 +253,12 @@ impl TopicJournal {
 impl Journal<Conversation> for TopicJournal {
     fn stage(&mut self, events: &[TopicEvent], state: &Conversation) -> Result<Vec<Batch>, StoreError> {
         let mut batch = Batch::new();
+        let mut checkpoint = None;
         if events.iter().all(TopicEvent::is_lazy) {
             batch.durability = Durability::Lazy;
         }
-        for event in events {
+        for (event, after) in events.iter().zip(1..) {
+            self.newest = self.newest.max(stamp(event));
             if let TopicEvent::TextAppended { at, delta } = event {
                 if let Some(earlier) = self.keep(*at, delta) {
                     self.put(&mut batch, &earlier)?;
@@ -194,6 +270,16 @@ impl Journal<Conversation> for TopicJournal {
             }
             self.put_unsaved(&mut batch)?;
             self.put(&mut batch, event)?;
+            if let TopicEvent::TurnFinished { turn, .. } = event {
+                self.put_keys(&mut batch, state, *turn)?;
+            }
+            if let Some(due) = state.due().filter(|due| due.after == after) {
+                checkpoint = self.checkpoint(&due.checkpoint)?;
+            }
+        }
+        if self.head.presence == Present::Removed {
+            self.head.presence = Present::Yes;
+            batch.put(Keyspace::Head, self.prefix.clone(), self.head.to_bytes());
         }
         let mark = Mark::of(state);
         if mark != self.marked {
@@ -203,6 +289,21 @@ impl Journal<Conversation> for TopicJournal {
                 Mark::Closed => batch.delete(Keyspace::Open, self.prefix.clone()),
             }
         }
-        Ok(if batch.changes.is_empty() { Vec::new() } else { vec![batch] })
+        Ok(Some(batch).filter(|batch| !batch.changes.is_empty()).into_iter().chain(checkpoint).collect())
     }
+}
+
+/// Where a client key is stored.
+fn key_of(prefix: &[u8], key: Digest) -> Vec<u8> {
+    [prefix, &key.0].concat()
+}
+
+/// Reads what a client key stands for, if that is stored.
+pub(super) async fn stored_key(
+    store: &dyn Store,
+    topic: &TopicId,
+    key: Digest,
+) -> Result<Option<StoredKey>, StoreError> {
+    let bytes = store.get(Keyspace::Keys, key_of(&log::topic_prefix(topic), key)).await?;
+    bytes.map(|bytes| KEYS.decode(&bytes).map(|record| record.payload)).transpose()
 }

@@ -8,13 +8,15 @@
 //! A log begins at sequence 1 and has no gaps; in a linked format each record names the one before it, the first
 //! one the zero digest.
 
+use std::ops::ControlFlow;
+
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::error::StoreError;
 use pilothouse_messages::id::TopicId;
 use pilothouse_messages::record::{Chain, Format, Record};
 use serde::de::DeserializeOwned;
 
-use super::pages::each_pair;
+use super::pages::{each_pair, each_pair_after};
 use super::{Batch, Keyspace, Mark, Store, VALUE_BYTES_MAX};
 
 /// Events of topics.
@@ -27,6 +29,10 @@ pub const GRANTS: Format = Format { keyspace: "grants", version: 1, chain: Chain
 pub const LISTING: Format = Format { keyspace: "listing", version: 1, chain: Chain::None };
 /// Child processes that run.
 pub const PROCESS: Format = Format { keyspace: "process", version: 1, chain: Chain::None };
+/// Topics between two of their turns.
+pub const CHECKPOINTS: Format = Format { keyspace: "checkpoints", version: 1, chain: Chain::None };
+/// What senders' keys stand for.
+pub const KEYS: Format = Format { keyspace: "keys", version: 1, chain: Chain::None };
 /// Wire names of tools.
 pub const NAMES: Format = Format { keyspace: "names", version: 1, chain: Chain::None };
 
@@ -146,6 +152,63 @@ pub async fn read_whole_part<T: DeserializeOwned + Send>(
         Err(error) => return Err(error),
     };
     Ok(WholePart { records: reader.log.records, fault })
+}
+
+/// Reads the records of an unlinked log from `first` on and hands each to `visit`, until that has seen enough. Answers
+/// the sequence after the last one that was read.
+///
+/// # Errors
+/// As [`read_log`].
+pub async fn read_log_from<T: DeserializeOwned + Send>(
+    store: &dyn Store,
+    keyspace: Keyspace,
+    prefix: &[u8],
+    format: &Format,
+    first: u64,
+    mut visit: impl FnMut(Record<T>) -> ControlFlow<()> + Send,
+) -> Result<u64, StoreError> {
+    let mut reader = LogReader::new(format, None);
+    reader.log.next_sequence = first;
+    let after = [prefix, &first.saturating_sub(1).to_be_bytes(), &u16::MAX.to_be_bytes()].concat();
+    let mut flow = ControlFlow::Continue(());
+    each_pair_after(store, keyspace, prefix, Some(after), |(key, value)| {
+        reader.take(prefix, &key, &value)?;
+        flow = reader.log.records.drain(..).try_for_each(&mut visit);
+        Ok(flow)
+    })
+    .await?;
+    if flow.is_break() {
+        return Ok(reader.log.next_sequence);
+    }
+    reader.finish()?;
+    // The last record is whole only now; nothing comes after it, whatever the visitor says.
+    let _seen_enough = reader.log.records.drain(..).try_for_each(&mut visit);
+    Ok(reader.log.next_sequence)
+}
+
+/// Reads the one record of this sequence, if it is there.
+///
+/// # Errors
+/// [`StoreError::Damaged`] if it cannot be read; [`StoreError::NewerFormat`] if a newer version wrote it; else the
+/// store's own.
+pub async fn read_record<T: DeserializeOwned>(
+    store: &dyn Store,
+    keyspace: Keyspace,
+    prefix: &[u8],
+    format: &Format,
+    sequence: u64,
+) -> Result<Option<T>, StoreError> {
+    let prefix = [prefix, &sequence.to_be_bytes()].concat();
+    let mut bytes = Vec::new();
+    each_pair(store, keyspace, &prefix, |(_part, value)| {
+        bytes.extend_from_slice(&value);
+        Ok(())
+    })
+    .await?;
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(format.decode(&bytes)?.payload))
 }
 
 /// Joins parts to records.

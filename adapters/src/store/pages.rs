@@ -1,5 +1,7 @@
 //! Reads a whole range of a store, page by page.
 
+use std::ops::ControlFlow;
+
 use pilothouse_messages::error::StoreError;
 
 use super::{Keyspace, Pair, Store};
@@ -17,12 +19,29 @@ pub async fn each_pair(
     prefix: &[u8],
     mut visit: impl FnMut(Pair) -> Result<(), StoreError> + Send,
 ) -> Result<(), StoreError> {
-    let mut after = None;
+    each_pair_after(store, keyspace, prefix, None, |pair| visit(pair).map(ControlFlow::Continue)).await
+}
+
+/// Visits the pairs whose key starts with `prefix` and comes after `after`, until `visit` has seen enough.
+///
+/// # Errors
+/// As for [`each_pair`].
+pub async fn each_pair_after(
+    store: &dyn Store,
+    keyspace: Keyspace,
+    prefix: &[u8],
+    mut after: Option<Vec<u8>>,
+    mut visit: impl FnMut(Pair) -> Result<ControlFlow<()>, StoreError> + Send,
+) -> Result<(), StoreError> {
     loop {
         let page = store.scan(keyspace, prefix.to_vec(), after, PAGE).await?;
         let full = page.len() >= PAGE;
         after = page.last().map(|(key, _)| key.clone());
-        page.into_iter().try_for_each(&mut visit)?;
+        for pair in page {
+            if visit(pair)?.is_break() {
+                return Ok(());
+            }
+        }
         if !full {
             return Ok(());
         }

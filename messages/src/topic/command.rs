@@ -117,6 +117,8 @@ pub enum TopicCommand {
     Continue,
     /// Time has passed: what was to be over by now is.
     Tick,
+    /// Nothing has happened for a while: sleeps, if nothing is open.
+    Sleep,
 }
 
 /// What a model shows while it writes its reply.
@@ -345,6 +347,8 @@ pub enum Directive {
     },
     /// Publish something that no event says.
     Announce(TopicUpdate),
+    /// End the session: the topic sleeps on the disk.
+    FallAsleep,
     /// Go on with a call by what its server handed out before a restart.
     TakeUpCall {
         /// The call.

@@ -241,6 +241,11 @@ pub enum TopicEvent {
         /// The terms.
         terms: TurnTerms,
     },
+    /// Nothing was open and nothing had happened for a while: the topic went to sleep.
+    Slept {
+        /// When.
+        at: Timestamp,
+    },
 }
 
 impl TopicEvent {
@@ -273,7 +278,8 @@ impl TopicEvent {
             | Self::MessagesInjected { .. }
             | Self::TurnContinued { .. }
             | Self::TurnResumed { .. }
-            | Self::TurnTermsSet { .. } => false,
+            | Self::TurnTermsSet { .. }
+            | Self::Slept { .. } => false,
         }
     }
 }

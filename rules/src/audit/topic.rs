@@ -71,6 +71,7 @@ impl Reader<'_> {
             | TopicEvent::MessageDropped { at, .. }
             | TopicEvent::MessageResent { at, .. }
             | TopicEvent::TurnResumed { at, .. }
+            | TopicEvent::Slept { at }
             | TopicEvent::Recovered { at, .. } => self.reached(*at),
             TopicEvent::TurnStarted { at, .. } => {
                 self.reached(*at);

@@ -2,6 +2,7 @@
 //!
 //! An event that does not fit the state (no log of ours holds one) changes nothing.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pilothouse_messages::approval::{CardState, Verdict};
@@ -74,6 +75,8 @@ impl TopicState {
             TopicEvent::MessagesHeld { messages, reason } => self.hold(messages, *reason),
             // What was recovered is said by the events that follow it.
             TopicEvent::Recovered { cause: _, at: _ } => Told::new(),
+            // A topic that sleeps is what it was.
+            TopicEvent::Slept { at: _ } => Told::new(),
             TopicEvent::HeadlessSet { headless } => {
                 if let Some(config) = &mut self.config {
                     config.headless = *headless;
@@ -246,9 +249,13 @@ impl TopicState {
         self.last_stop = Some(stop.clone());
         let view = open.closed_view(&receipt, stop.clone(), at);
         self.closed.push_back(Closed { view: Arc::new(view), settled: open.settled });
-        while self.closed.len() > self.limits.view_turns {
-            self.closed.pop_front();
+        // The turn that has just ended stays, whatever the limit: its keys are stored from here.
+        while self.closed.len() > self.limits.view_turns.max(1) {
+            let left = self.closed.pop_front();
             self.earlier_turns += 1;
+            let messages = left.iter().flat_map(|left| &left.view.messages).map(|message| message.message);
+            let messages: BTreeSet<_> = messages.collect();
+            self.keys.retain(|_, keyed| !messages.contains(&keyed.message));
         }
         told
     }

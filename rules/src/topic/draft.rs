@@ -38,6 +38,10 @@ impl<'a> Draft<'a> {
         self.events.push(event);
     }
 
+    pub(super) fn into_events(self) -> Vec<TopicEvent> {
+        self.events
+    }
+
     pub(super) fn directive(&mut self, directive: Directive) {
         self.directives.push(directive);
     }

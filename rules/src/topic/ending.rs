@@ -125,6 +125,17 @@ impl Draft<'_> {
         self.noted()
     }
 
+    /// Nothing that is open sleeps; a topic that was never opened has nothing to record.
+    pub(super) fn sleep(mut self) -> Ruling {
+        if !self.state.is_open() {
+            if self.state.config.is_some() {
+                self.event(TopicEvent::Slept { at: self.now });
+            }
+            self.directive(Directive::FallAsleep);
+        }
+        self.noted()
+    }
+
     fn cancel_call(&mut self, call: &Call, who: &str) {
         let words = match &call.stage {
             Stage::Running { .. } => format!("{who} while it ran: it may have had its effect"),

@@ -1,5 +1,6 @@
 //! What comes from people and embedders: opening, configuring, sending.
 
+use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::tool::ToolLists;
 use pilothouse_messages::topic::{
     ConfigPatch, Configured, Headless, Level, Receipt, TopicAnswer, TopicConfig, TopicEvent, TopicRejection,
@@ -80,6 +81,13 @@ impl Draft<'_> {
         if turns != TurnTerms::default() {
             self.event(TopicEvent::TurnTermsSet { terms: turns });
         }
+    }
+
+    /// The events that record a configuration.
+    pub(super) fn recorded(state: &TopicState, config: &TopicConfig, now: Timestamp) -> Vec<TopicEvent> {
+        let mut draft = Draft::new(state, now);
+        draft.record_parts(config.clone());
+        draft.into_events()
     }
 
     /// Takes a message: it starts a turn, or waits for the open one.

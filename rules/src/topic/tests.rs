@@ -1,5 +1,6 @@
 mod budgets;
 mod cards;
+mod checkpoint;
 mod continuing;
 mod ending;
 mod interleavings;

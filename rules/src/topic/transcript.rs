@@ -11,11 +11,11 @@
 use std::collections::BTreeMap;
 
 use pilothouse_messages::call::CallResult;
-use pilothouse_messages::id::{CallId, MessageId};
+use pilothouse_messages::id::{CallId, MessageId, TurnId};
 use pilothouse_messages::json::JsonText;
 use pilothouse_messages::meta::MetaTool;
 use pilothouse_messages::model::{HistoryCall, HistoryItem};
-use pilothouse_messages::topic::{PlannedCall, TopicEvent};
+use pilothouse_messages::topic::{PlannedCall, TopicCheckpoint, TopicEvent};
 use serde_json::Value;
 
 /// What a model is told that is to go on in the middle of its text.
@@ -25,10 +25,14 @@ const GO_ON: &str = "Go on where you stopped.";
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Transcript {
     entries: Vec<Entry>,
+    /// Where each turn begins, oldest first.
+    turns: Vec<(TurnId, usize)>,
     /// Messages that no turn has claimed: they wait, or are held.
     waiting: BTreeMap<MessageId, String>,
     /// Text of the reply that the model is writing.
     partial: String,
+    /// Whether the model had the last word before all of it.
+    spoke_before: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,10 +56,11 @@ impl Transcript {
             TopicEvent::MessageAccepted { message, text, .. } => {
                 self.waiting.insert(*message, text.clone());
             }
-            TopicEvent::TurnStarted { messages, .. } | TopicEvent::MessagesInjected { messages, .. } => {
-                let claimed = messages.iter().filter_map(|message| self.waiting.remove(message));
-                self.entries.extend(claimed.map(Entry::User));
+            TopicEvent::TurnStarted { turn, messages, .. } => {
+                self.turns.push((*turn, self.entries.len()));
+                self.claim(messages);
             }
+            TopicEvent::MessagesInjected { messages, .. } => self.claim(messages),
             TopicEvent::MessageEdited { message, text } => {
                 if let Some(waiting) = self.waiting.get_mut(message) {
                     waiting.clone_from(text);
@@ -83,6 +88,7 @@ impl Transcript {
             | TopicEvent::CallStarted { .. }
             | TopicEvent::CallSent { .. }
             | TopicEvent::CallReceipted { .. }
+            | TopicEvent::Slept { .. }
             | TopicEvent::CallDecided { .. }
             | TopicEvent::CallExpired { .. }
             | TopicEvent::StepFinished { .. }
@@ -105,6 +111,43 @@ impl Transcript {
         self.entries.iter().flat_map(Entry::items).collect()
     }
 
+    /// The conversation of one turn, if it is kept.
+    pub fn items_of(&self, turn: TurnId) -> Vec<HistoryItem> {
+        let Some(place) = self.turns.iter().position(|(known, _)| *known == turn) else { return Vec::new() };
+        let start = self.turns.get(place).map_or(0, |(_, start)| *start);
+        let end = self.turns.get(place + 1).map_or(self.entries.len(), |(_, next)| *next);
+        self.entries.get(start..end).unwrap_or_default().iter().flat_map(Entry::items).collect()
+    }
+
+    /// Forgets what was said before this turn.
+    pub fn forget_before(&mut self, turn: TurnId) {
+        let Some(place) = self.turns.iter().position(|(known, _)| *known == turn) else { return };
+        let start = self.turns.get(place).map_or(0, |(_, start)| *start);
+        drop(self.turns.drain(..place));
+        drop(self.entries.drain(..start));
+        self.turns.iter_mut().for_each(|(_, begin)| *begin -= start);
+    }
+
+    /// Whether the model had the last word.
+    pub fn model_spoke_last(&self) -> bool {
+        match self.entries.last() {
+            Some(Entry::Assistant { calls, .. }) => calls.is_empty(),
+            Some(Entry::User(_)) => false,
+            None => self.spoke_before,
+        }
+    }
+
+    /// A conversation that goes on from a checkpoint; what was said before is not in it.
+    pub fn resumed(from: &TopicCheckpoint) -> Self {
+        let held = from.held.iter().map(|(message, _)| message);
+        let waiting = from.queue.iter().chain(held);
+        Self {
+            waiting: waiting.map(|message| (message.message, message.text.clone())).collect(),
+            spoke_before: from.model_spoke_last,
+            ..Self::default()
+        }
+    }
+
     fn reply(&mut self, text: String, calls: &[PlannedCall]) {
         self.partial.clear();
         let calls = calls.iter().map(|planned| {
@@ -123,10 +166,15 @@ impl Transcript {
         }
     }
 
+    fn claim(&mut self, messages: &[MessageId]) {
+        let claimed = messages.iter().filter_map(|message| self.waiting.remove(message));
+        self.entries.extend(claimed.map(Entry::User));
+    }
+
     /// A turn that takes up one that was cut short in its text begins behind the model's own words, where providers
     /// expect a person's.
     fn ask_to_go_on(&mut self) {
-        if matches!(self.entries.last(), Some(Entry::Assistant { calls, .. }) if calls.is_empty()) {
+        if self.model_spoke_last() {
             self.entries.push(Entry::User(GO_ON.to_owned()));
         }
     }

@@ -17,6 +17,7 @@ use crate::line::{Cursor, Expect, ExpectAbsent, Line, LineError, Pattern, Search
 mod models;
 mod news;
 mod out;
+mod past;
 mod queue;
 mod refusal;
 mod show;
@@ -255,6 +256,9 @@ async fn answer(stage: &mut Stage, line: usize, verb: Verb) -> Result<Option<Fie
         Verb::Reorder(fields) => stage.reorder(fields).await,
         Verb::Resend(fields) => stage.resend(fields).await,
         Verb::Relevel(fields) => stage.relevel(fields).await,
+        Verb::History(fields) => stage.history(fields).await,
+        Verb::Export(fields) => stage.export(fields).await,
+        Verb::DeleteTopic(fields) => stage.delete_topic(fields).await,
         // These wait or end, and have no reply.
         Verb::Expect(_) | Verb::ExpectAbsent(_) | Verb::Sleep(_) | Verb::Crash => return Ok(None),
     }

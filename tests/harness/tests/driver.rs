@@ -6,6 +6,7 @@ mod driver {
     mod crash;
     mod files;
     mod http;
+    mod kill;
     mod meta;
     mod queue;
     mod run;

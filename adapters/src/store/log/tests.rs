@@ -1,10 +1,12 @@
+use std::ops::ControlFlow;
+
 use pilothouse_messages::error::StoreError;
 use pilothouse_messages::id::TopicId;
 use pilothouse_messages::record::Format;
 
 use super::{
-    GENESIS, JOURNAL, LEDGER, Log, PART_BYTES, put_record, read_log, read_marked_log, read_whole_part,
-    topic_of, topic_prefix,
+    GENESIS, JOURNAL, LEDGER, Log, PART_BYTES, put_record, read_log, read_log_from, read_marked_log,
+    read_record, read_whole_part, topic_of, topic_prefix,
 };
 use crate::store::memory::MemoryStore;
 use crate::store::pages::PAGE;
@@ -206,4 +208,42 @@ async fn a_log_that_lost_what_was_marked_is_damaged() {
             (found, expected) => panic!("{what}: {found:?} instead of {expected:?}"),
         }
     }
+}
+
+#[tokio::test]
+async fn a_log_is_read_from_any_record_and_no_further_than_asked() {
+    let prefix = topic_prefix(&TopicId::new("t").unwrap());
+    let long = "x".repeat(PART_BYTES * 2);
+    let texts: Vec<String> =
+        (1..=PAGE + 9).map(|n| format!("{n}{}", if n % 7 == 0 { &long } else { "" })).collect();
+    let mut batches = written(&JOURNAL, &prefix, &texts);
+    // A neighbour's records begin and end nothing.
+    batches.extend(written(&JOURNAL, &topic_prefix(&TopicId::new("u").unwrap()), &["of u".into()]));
+    let store = stored(batches).await;
+    for (first, most) in
+        [(1, 3), (1, usize::MAX), (2, 1), (7, 2), (PAGE, usize::MAX), (PAGE + 9, 1), (PAGE + 10, 1)]
+    {
+        let mut seen: Vec<String> = Vec::new();
+        let next = read_log_from(&store, Keyspace::Ledger, &prefix, &JOURNAL, first as u64, |record| {
+            seen.push(record.payload);
+            if seen.len() >= most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        let next = next.await.unwrap();
+        let last = (first - 1).saturating_add(most).min(texts.len());
+        assert_eq!(seen, texts[(first - 1).min(last)..last], "{most} from {first}");
+        assert_eq!(next, (last.max(first - 1) + 1) as u64, "{most} from {first}");
+    }
+    let gone: Result<Option<String>, _> = read_record(&store, Keyspace::Ledger, &prefix, &JOURNAL, 999).await;
+    assert_eq!(gone, Ok(None));
+    let one: Result<Option<String>, _> = read_record(&store, Keyspace::Ledger, &prefix, &JOURNAL, 7).await;
+    assert_eq!(one, Ok(Some(texts[6].clone())));
+}
+
+#[tokio::test]
+async fn a_log_that_is_read_from_a_record_which_is_not_there_is_damaged() {
+    let batches = written(&JOURNAL, b"", &["one".into(), "two".into(), "three".into()]);
+    let store = stored(vec![batches[0].clone(), batches[2].clone()]).await;
+    let read =
+        read_log_from::<String>(&store, Keyspace::Ledger, b"", &JOURNAL, 2, |_| ControlFlow::Continue(()));
+    assert!(matches!(read.await, Err(StoreError::Damaged { .. })));
 }

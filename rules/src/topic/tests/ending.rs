@@ -5,8 +5,8 @@ use pilothouse_messages::id::{CallId, TurnId};
 use pilothouse_messages::limits::Limits;
 use pilothouse_messages::topic::command::Payment;
 use pilothouse_messages::topic::{
-    CardNews, HoldReason, Recovery, RequestedCall, StopReason, TopicAnswer, TopicCommand, TopicEvent,
-    TopicRejection, TopicStatus as Is,
+    CardNews, Directive, HoldReason, Recovery, RequestedCall, StopReason, TopicAnswer, TopicCommand,
+    TopicEvent, TopicRejection, TopicStatus as Is,
 };
 
 use super::words::{
@@ -185,4 +185,22 @@ fn a_topic_says_what_a_start_has_to_look_at_and_what_it_has_to_recover() {
         let (state, log) = after(&Limits::default(), given);
         assert_eq!((state.is_open(), state.needs_recovery()), (open, recovery), "{log:?}");
     }
+}
+
+#[test]
+fn what_is_open_does_not_sleep_and_the_sleep_of_the_rest_is_recorded_first() {
+    let asleep = || TopicEvent::Slept { at: NOW };
+    let sleep = || TopicCommand::Sleep;
+    check([], vec![on(sleep(), Is::Idle).does([Directive::FallAsleep])]);
+    check(
+        [open()],
+        vec![
+            on(sleep(), Is::Idle).records([asleep()]).does([Directive::FallAsleep]),
+            on(sleep(), Is::Idle).records([asleep()]).does([Directive::FallAsleep]),
+        ],
+    );
+    check([open(), send("a")], vec![on(sleep(), Is::Pending)]);
+    check(with_calls(vec![change()]), vec![on(sleep(), Is::AwaitingApproval)]);
+    let closed = [open(), send("a"), send("b"), stop()];
+    check(closed, vec![on(sleep(), Is::Aborted).records([asleep()]).does([Directive::FallAsleep])]);
 }

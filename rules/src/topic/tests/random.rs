@@ -1,6 +1,7 @@
 //! Laws that hold after any sequence of commands, plausible or late, against a small model of a topic.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_messages::call::CallReceipt;
@@ -21,7 +22,7 @@ use super::words::{
     allows, answered, call, change, denies, look, missing, news, open, opened, opens_with, receipts, reply,
     returns, send_at, send_keyed, sends, step_ref, stop,
 };
-use super::{NOW, fresh, replayed};
+use super::{NOW, fresh, replayed, topic};
 use crate::decider::Decider;
 use crate::topic::TopicState;
 use crate::topic::transcript::Transcript;
@@ -347,12 +348,34 @@ fn check_transcript(run: &Run) {
     assert!(due.iter().all(|call| Some(call.turn) == open), "{due:?} have no result");
 }
 
+/// A topic that goes on from a checkpoint, wherever that was, shows what the one that never stopped shows.
+fn check_checkpoints(run: &Run) {
+    let mut whole = fresh(&run.limits);
+    let mut resumed: Vec<TopicState> = Vec::new();
+    for event in &run.log {
+        whole.apply(event);
+        resumed.iter_mut().for_each(|state| state.apply(event));
+        if let (TopicEvent::TurnFinished { .. }, Some(from)) = (event, whole.checkpoint()) {
+            resumed.push(TopicState::resumed(topic(), Arc::new(run.limits.clone()), &from));
+        }
+    }
+    for state in resumed {
+        let (mut shown, again) = (whole.view(), state.view());
+        let before = shown.turns.len().saturating_sub(again.turns.len());
+        shown.turns.drain(..before);
+        shown.earlier_turns = again.earlier_turns;
+        assert_eq!(again, shown);
+        assert_eq!((state.last_turn, state.last_message), (whole.last_turn, whole.last_message));
+    }
+}
+
 pub(super) fn check_laws(run: &Run) {
     assert_eq!(replayed(&run.limits, &run.log), run.state, "the replay law");
     run.reference.compare(&run.state.view());
     check_results(run);
     check_status(run);
     check_transcript(run);
+    check_checkpoints(run);
 }
 
 proptest! {

@@ -59,7 +59,8 @@ impl Reference {
             | TopicCommand::ShutDown
             | TopicCommand::Queue(_)
             | TopicCommand::Continue
-            | TopicCommand::Tick => false,
+            | TopicCommand::Tick
+            | TopicCommand::Sleep => false,
         }
     }
 
@@ -144,7 +145,8 @@ impl Reference {
             | TopicEvent::HeadlessSet { .. }
             | TopicEvent::CallEdited { .. }
             | TopicEvent::ToolTermsSet { .. }
-            | TopicEvent::TurnTermsSet { .. } => {}
+            | TopicEvent::TurnTermsSet { .. }
+            | TopicEvent::Slept { .. } => {}
         }
     }
 

@@ -218,7 +218,7 @@ fn config(config: &TopicConfig) -> Value {
     Value::Object(joined(shown(config), fields(told)))
 }
 
-fn turn(turn: &TurnView) -> Value {
+pub(super) fn turn(turn: &TurnView) -> Value {
     let step = |step: &pilothouse::topic::StepView| json!({"step": step.step, "text": step.text, "calls": step.calls.iter().map(call).collect::<Vec<_>>()});
     let told = json!({
         "turn": turn.turn, "messages": turn.messages.iter().map(message).collect::<Vec<_>>(),
@@ -281,6 +281,7 @@ pub(super) fn runtime(event: &RuntimeEvent) -> Option<(&'static str, Fields)> {
         }
         RuntimeEvent::Lagged { missed } => ("lagged", fields(json!({"as": "runtime", "missed": missed}))),
         RuntimeEvent::TopicOpened { .. } => return None,
+        RuntimeEvent::TopicSlept { topic } => ("topic_slept", fields(json!({"topic": topic}))),
         // The enum may grow; what is new there has no line yet.
         _ => return None,
     })

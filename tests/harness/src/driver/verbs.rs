@@ -26,7 +26,7 @@ use crate::line::{
 };
 
 /// What a verb comes to: the fields of its reply.
-type Answered = Result<Fields, Refusal>;
+pub(super) type Answered = Result<Fields, Refusal>;
 
 impl Stage {
     pub(super) async fn open_topic(&mut self, fields: TopicFields) -> Answered {

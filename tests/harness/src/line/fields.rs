@@ -7,7 +7,9 @@ use pilothouse::id::{ServerId, TenantId, TopicId};
 use pilothouse::model::scripted::{Step, ToolRef};
 use pilothouse::secret::Secret;
 use pilothouse::tool::{Effect, ToolLists};
-use pilothouse::topic::{AfterCrash, Budget, Claim, ConfigPatch, Headless, Level, PermissionMode, Steering};
+use pilothouse::topic::{
+    AfterCrash, Budget, Claim, ConfigPatch, Headless, HistoryCursor, Level, PermissionMode, Steering,
+};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
@@ -392,6 +394,28 @@ pub struct ListFields {
 pub struct ViewFields {
     /// Which topic.
     pub topic: TopicId,
+}
+
+/// `history`
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HistoryFields {
+    /// Which topic.
+    pub topic: TopicId,
+    /// `earlier` of the page before; the newest turns without it.
+    #[serde(default)]
+    pub cursor: Option<HistoryCursor>,
+}
+
+/// `export`
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExportFields {
+    /// Which topic.
+    pub topic: TopicId,
+    /// The first record.
+    #[serde(default)]
+    pub from: u64,
 }
 
 /// `sleep`.

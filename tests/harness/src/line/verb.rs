@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use super::expect::{Expect, ExpectAbsent};
 use super::fields::{
-    AttachFields, CallFields, ConfigureFields, DecideFields, DetachFields, EnableFields, ListFields,
-    RefreshFields, RestartFields, RevokeFields, SendFields, ServerFields, SleepFields, StopFields,
-    TopicFields, ViewFields,
+    AttachFields, CallFields, ConfigureFields, DecideFields, DetachFields, EnableFields, ExportFields,
+    HistoryFields, ListFields, RefreshFields, RestartFields, RevokeFields, SendFields, ServerFields,
+    SleepFields, StopFields, TopicFields, ViewFields,
 };
 use super::queue::{DropFields, EditFields, RelevelFields, ReorderFields, ResendFields};
 
@@ -76,10 +76,16 @@ pub enum Verb {
     Resend(ResendFields),
     /// Chooses how soon a message is to be seen.
     Relevel(RelevelFields),
+    /// Shows a page of a topic's closed turns.
+    History(HistoryFields),
+    /// Shows a page of a topic's records.
+    Export(ExportFields),
+    /// Removes a topic.
+    DeleteTopic(ViewFields),
 }
 
 /// The verbs, as an unknown one is told.
-const NAMES: [&str; 31] = [
+const NAMES: [&str; 34] = [
     "server",
     "server_restart",
     "server_enable",
@@ -111,6 +117,9 @@ const NAMES: [&str; 31] = [
     "reorder",
     "resend",
     "relevel",
+    "history",
+    "export",
+    "delete_topic",
 ];
 
 /// A field's path, if the error is in a field, and the reason.
@@ -150,6 +159,9 @@ pub(super) fn read(name: &str, body: &Value) -> Result<Verb, FieldError> {
         "reorder" => fields(name, body).map(Verb::Reorder),
         "resend" => fields(name, body).map(Verb::Resend),
         "relevel" => fields(name, body).map(Verb::Relevel),
+        "history" => fields(name, body).map(Verb::History),
+        "export" => fields(name, body).map(Verb::Export),
+        "delete_topic" => fields(name, body).map(Verb::DeleteTopic),
         other => {
             Err((Some(other.to_owned()), format!("there is no such verb; use one of {}", NAMES.join(", "))))
         }

@@ -373,7 +373,8 @@ impl World {
             | Directive::RunModel { .. }
             | Directive::Announce(_)
             | Directive::TakeUpCall { .. }
-            | Directive::CancelCalls { .. } => {}
+            | Directive::CancelCalls { .. }
+            | Directive::FallAsleep => {}
         }
     }
 
