@@ -210,8 +210,8 @@ pub mod topic {
     pub use pilothouse_messages::topic::{
         AfterCrash, Budget, CallState, CallView, Claim, ConfigPatch, Configured, CostLimit, ExportPage,
         Headless, HistoryCursor, HistoryPage, HoldReason, Level, LiveInput, LiveStep, MessageView,
-        PermissionMode, Receipt, Setting, Steering, StepView, StopReason, TopicConfig, TopicEventOut,
-        TopicRejection, TopicStatus, TopicUpdate, TopicView, TurnTerms, TurnView,
+        NestedView, PermissionMode, Receipt, Setting, Steering, StepView, StopReason, TopicConfig,
+        TopicEventOut, TopicRejection, TopicStatus, TopicUpdate, TopicView, TurnTerms, TurnView,
     };
 }
 

@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::protocol::ask_port;
+use crate::session::NestedJournal;
 use crate::wiring::{ServerPlace, Wiring};
 
 mod admit;
@@ -81,6 +82,8 @@ pub struct CallOrder {
     pub receipt: Option<CallReceipt>,
     /// Cancels the call; a server is told.
     pub cancel: CancellationToken,
+    /// Where the calls of a script are recorded; `None` for any other tool, and outside a turn.
+    pub nested: Option<NestedJournal>,
 }
 
 /// Runs the call and returns its last word, cut to the limit. `sent` is run just before the tool can see the call:

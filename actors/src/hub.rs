@@ -157,7 +157,9 @@ fn show(view: &mut Arc<TopicView>, update: &TopicUpdate) {
         | TopicUpdate::ApprovalSettled { .. }
         | TopicUpdate::TurnFinished { .. }
         | TopicUpdate::MessageChanged { .. }
-        | TopicUpdate::HistoryShortened { .. } => {}
+        | TopicUpdate::HistoryShortened { .. }
+        | TopicUpdate::NestedStarted { .. }
+        | TopicUpdate::NestedFinished { .. } => {}
     }
 }
 

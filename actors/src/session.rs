@@ -15,6 +15,7 @@ pub mod head;
 pub mod history;
 mod journal;
 mod model_step;
+mod nested;
 mod past;
 mod receipts;
 pub mod removal;
@@ -37,6 +38,7 @@ use pilothouse_messages::topic::{
     Directive, Recovery, ResolvedTool, RunBasis, StoredKey, TopicAnswer, TopicCommand,
 };
 use pilothouse_rules::Decider;
+use pilothouse_rules::gate::is_exec;
 use pilothouse_rules::registry::policy::out_of_reach;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::Semaphore;
@@ -55,6 +57,7 @@ pub use conversation::{Conversation, surface_now};
 use conversation::{Pin, windowed};
 use history::Earlier;
 use journal::{Loaded, SAVE_TEXT_AFTER, TopicJournal};
+pub use nested::NestedJournal;
 use receipts::Witness;
 use rest::{Quiet, Rested};
 use retention::Cut;
@@ -462,6 +465,12 @@ impl SessionShell {
             "pilothouse/idempotency/1",
             &[&wiring.store.id().0, topic.as_str().as_bytes(), call.to_string().as_bytes()],
         );
+        let nested = is_exec(&tool).then(|| NestedJournal {
+            place: place.clone(),
+            permits: permits.clone(),
+            call,
+            attempt,
+        });
         let order = CallOrder {
             tool,
             arguments,
@@ -473,10 +482,14 @@ impl SessionShell {
             receipt,
             when_full: WhenFull::Wait,
             cancel,
+            nested,
         };
         self.tasks.spawn(async move {
             // The semaphore is never closed; a call without a permit would only be one too many.
-            let _permit = permits.acquire_owned().await;
+            let _permit = match order.nested {
+                Some(_) => None,
+                None => permits.acquire_owned().await.ok(),
+            };
             // A rule may have become stricter since the call was allowed, or while its card waited.
             let reach = || out_of_reach(&place.hub.view()?.config, &subject.tool);
             if !is_task(order.receipt.as_ref())

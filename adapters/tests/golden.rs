@@ -29,8 +29,8 @@ use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::tool::{Effect, ToolDefinition, ToolLists, ToolSource};
 use pilothouse_messages::topic::command::Payment;
 use pilothouse_messages::topic::{
-    CallPlan, Headless, HoldReason, PermissionMode, PlannedCall, Recovery, ResolvedTool, RunBasis,
-    StopReason, TopicConfig, TopicEvent, TurnTerms,
+    CallPlan, Headless, HoldReason, NestedCall, NestedNews, NestedPlan, PermissionMode, PlannedCall,
+    Recovery, ResolvedTool, RunBasis, StopReason, TopicConfig, TopicEvent, TurnTerms,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -271,6 +271,7 @@ fn topic_events() -> Vec<TopicEvent> {
     events.extend(receipts());
     events.extend(steered::steered());
     events.push(TopicEvent::Slept { at });
+    events.extend(nested());
     events
 }
 
@@ -289,6 +290,23 @@ fn receipts() -> [TopicEvent; 4] {
         CallReceipt::Answered { round: 2 },
     ]
     .map(|receipt| TopicEvent::CallReceipted { call: call(1), attempt: Attempt(1), receipt })
+}
+
+/// What came with the calls of scripts, behind everything older.
+fn nested() -> [TopicEvent; 4] {
+    let made = |number, tool, plan| {
+        let arguments = JsonText::parse(r#"{"a":1.50}"#).unwrap();
+        NestedNews::Called(Box::new(NestedCall { number, name: "write".into(), arguments, tool, plan }))
+    };
+    let run = NestedPlan::Run(RunBasis::Mode);
+    let refused = NestedPlan::Answered(result(CallOutcome::Rejected));
+    [
+        made(1, Some(tool(mcp_source(), Effect::Edits)), run),
+        NestedNews::Sent { number: 1 },
+        NestedNews::Returned { number: 1, result: result(CallOutcome::Succeeded) },
+        made(2, None, refused),
+    ]
+    .map(|news| TopicEvent::Nested { call: call(1), news })
 }
 
 /// What came with modes and grants, behind everything older.

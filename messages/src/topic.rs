@@ -4,6 +4,7 @@ pub mod checkpoint;
 pub mod command;
 pub mod config;
 pub mod event;
+pub mod nested;
 pub mod queue;
 pub mod rejection;
 pub mod settings;
@@ -18,12 +19,13 @@ pub use command::{
 };
 pub use config::{ConfigPatch, Headless, PermissionMode, TopicConfig};
 pub use event::{HoldReason, RunBasis, StopReason, TopicEvent};
+pub use nested::{NestedCall, NestedNews, NestedPlan};
 pub use queue::{Level, QueueCommand};
 pub use rejection::TopicRejection;
 pub use settings::{Configured, Setting};
 pub use terms::{AfterCrash, Budget, Claim, CostLimit, Steering, TurnTerms};
 pub use update::{TopicEventOut, TopicUpdate};
 pub use view::{
-    CallState, CallView, LiveInput, LiveStep, MessageView, Receipt, StepView, TopicStatus, TopicView,
-    TurnView,
+    CallState, CallView, LiveInput, LiveStep, MessageView, NestedView, Receipt, StepView, TopicStatus,
+    TopicView, TurnView,
 };

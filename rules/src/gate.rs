@@ -156,7 +156,7 @@ pub fn headless(turn: &TopicConfig, newest: &TopicConfig) -> Headless {
 }
 
 /// Whether it is `tool_exec`, whose name no other function has.
-fn is_exec(tool: &ResolvedTool) -> bool {
+pub fn is_exec(tool: &ResolvedTool) -> bool {
     match &tool.source {
         ToolSource::Builtin { name } => MetaTool::of(name) == Some(MetaTool::Exec),
         ToolSource::Mcp { .. } => false,

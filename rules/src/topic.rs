@@ -32,6 +32,7 @@ mod continuing;
 mod draft;
 mod ending;
 mod inbox;
+mod nested;
 mod open_turn;
 mod progress;
 mod queue;
@@ -255,7 +256,8 @@ impl Decider for TopicState {
                 | TopicCommand::ModelShowed { .. }
                 | TopicCommand::Queue(_)
                 | TopicCommand::Continue
-                | TopicCommand::Tick,
+                | TopicCommand::Tick
+                | TopicCommand::Nested { .. },
             ) => Err(TopicRejection::NotOpen),
             (Some(current), TopicCommand::Open { config }) => draft.open(current, config),
             (Some(current), TopicCommand::Configure { patch }) => draft.configure(current, patch),
@@ -278,6 +280,7 @@ impl Decider for TopicState {
             (Some(_), TopicCommand::Queue(command)) => draft.queue_command(command),
             (Some(_), TopicCommand::Continue) => draft.continue_turn(),
             (Some(_), TopicCommand::Tick) => draft.tick(),
+            (Some(_), TopicCommand::Nested { call, attempt, news }) => draft.nested(*call, *attempt, news),
         }
     }
 

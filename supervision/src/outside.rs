@@ -52,6 +52,7 @@ pub(crate) async fn call(
         receipt: None,
         when_full: WhenFull::Busy,
         cancel,
+        nested: None,
     };
     call::run(wiring, order, || {}).await
 }

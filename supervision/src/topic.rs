@@ -200,7 +200,8 @@ impl Topic {
 
     /// Calls a tool by its wire name, outside any turn, within what the topic may use; a meta tool too, if the topic
     /// shows it. The same checks and the same gate apply as in a turn: a tool that
-    /// needs a person is `Denied`, since only a turn can ask one. A full server is `Unavailable` at once.
+    /// needs a person is `Denied`, since only a turn can ask one. A full server is `Unavailable` at once. `tool_exec` is
+    /// `Rejected`: the calls of a script are recorded in the turn that it runs in, and there is none.
     ///
     /// # Errors
     /// [`TopicError::Rejected`] if the topic was never opened.

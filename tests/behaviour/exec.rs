@@ -12,11 +12,12 @@ use pilothouse::exec::ExecOptions;
 use pilothouse::model::scripted::Step;
 use pilothouse::prelude::*;
 use pilothouse::tool::Invocation;
-use pilothouse::topic::{ConfigPatch, PermissionMode};
+use pilothouse::topic::{CallState, ConfigPatch, PermissionMode};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
-use crate::stage::{Setup, Stage, call_function, peer, plays, said};
+use crate::stage::{Setup, Stage, call_function, memory, peer, plays, said};
+use crate::stores::Slow;
 
 fn script(script: &str) -> Step {
     call_function("tool_exec", json!({"script": script}))
@@ -245,6 +246,180 @@ async fn a_stop_ends_a_script_with_the_calls_that_it_has_made() {
         }
         assert!(asked.elapsed() < Duration::from_secs(10), "{endless}");
     }
+}
+
+/// What the first call's script has called, in words.
+fn nested(stage: &Stage) -> Vec<String> {
+    let view = stage.view();
+    let call = &view.turns[0].steps[0].calls[0];
+    let shown = call.nested.iter().map(|nested| {
+        let state = match &nested.state {
+            CallState::Awaiting { .. } => "awaits".to_owned(),
+            CallState::Running => "runs".to_owned(),
+            CallState::Finished(result) => said(result),
+        };
+        format!("{} {} {} {state}", nested.number, nested.tool, nested.arguments)
+    });
+    shown.collect()
+}
+
+#[tokio::test]
+async fn the_calls_of_a_script_are_recorded_below_it_whatever_became_of_them() {
+    let text = "await tools.call('read', {n: 1}); \
+                try { await tools.call('write') } catch (e) {} \
+                try { await tools.call('nothing') } catch (e) {} \
+                return 'ok'";
+    let (read, _) = counted("read", Effect::Reads);
+    let (write, writes) = counted("write", Effect::Edits);
+    let mut stage = scripted(text).function(read).function(write).raise().await;
+    stage.say("Go.").await;
+    let shown = stage.until_rest().await;
+    let (asks, lacks) = (
+        "rejected: \"write\" needs a person's approval (this tool changes things), and a script cannot wait for one: call it outside the script",
+        "rejected: no tool named \"nothing\" is available here; the nearest are \"write\", \"read\", \"tool_exec\": call one by exactly its name",
+    );
+    let expected = [
+        r#"1 read {"n":1} succeeded: read"#.to_owned(),
+        format!("2 write {{}} {asks}"),
+        format!("3 nothing {{}} {lacks}"),
+    ];
+    assert_eq!(nested(&stage), expected);
+    let told: Vec<_> = shown.iter().filter(|line| line.starts_with("call 1.1.0/")).cloned().collect();
+    let ends = [
+        "call 1.1.0/1 on read".to_owned(),
+        "call 1.1.0/1 succeeded: read".to_owned(),
+        format!("call 1.1.0/2 {asks}"),
+        format!("call 1.1.0/3 {lacks}"),
+    ];
+    assert_eq!(told, ends);
+    assert_eq!(writes.load(Ordering::SeqCst), 0);
+}
+
+/// Says nothing before it is told to; counts how often it began.
+fn held(name: &str) -> (Function, Arc<AtomicUsize>) {
+    let begun = Arc::new(AtomicUsize::new(0));
+    let starts = begun.clone();
+    let function = Function::new(name, "Hangs.", &json!({"type": "object"}), move |_: Invocation| {
+        starts.fetch_add(1, Ordering::SeqCst);
+        pending()
+    });
+    (function.effect(Effect::Edits), begun)
+}
+
+async fn begins(begun: &AtomicUsize) {
+    while begun.load(Ordering::SeqCst) == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+const TWO_WRITES: &str =
+    "await tools.call('write'); await tools.call('hang'); return await tools.call('write')";
+
+#[tokio::test]
+async fn a_crash_in_a_script_leaves_each_call_with_what_is_known_of_it_and_runs_none_again() {
+    let store = memory();
+    let (write, writes) = counted("write", Effect::Edits);
+    let (hang, begun) = held("hang");
+    let bypass = |setup: Setup| setup.config(|config| config.mode = PermissionMode::Bypass);
+    let slow = Slow::over(store.clone(), Duration::from_millis(20));
+    let stage = bypass(scripted(TWO_WRITES)).function(write).function(hang).store(slow).raise().await;
+    stage.say("Go.").await;
+    timeout(Duration::from_secs(10), begins(&begun)).await.expect("it runs");
+    // What has begun to run is on the disk.
+    let after = store.crash();
+    drop(stage);
+    let (write, again) = counted("write", Effect::Edits);
+    let (hang, begun) = held("hang");
+    let stage = bypass(scripted(TWO_WRITES)).function(write).function(hang).store(after).raise().await;
+    assert_eq!(
+        nested(&stage),
+        [
+            "1 write {} succeeded: write",
+            "2 hang {} unknown: its script was cut off: nobody knows whether it ran"
+        ]
+    );
+    let unknown =
+        "unknown: the process was restarted after this call was sent: nobody knows whether it ran".to_owned();
+    assert_eq!(stage.results().iter().map(said).collect::<Vec<_>>(), [unknown]);
+    let runs = [writes, again, begun].map(|runs| runs.load(Ordering::SeqCst));
+    assert_eq!(runs, [1, 0, 0]);
+}
+
+#[tokio::test]
+async fn a_stop_ends_the_calls_of_a_script_in_the_records_too() {
+    let (hang, begun) = held("hang");
+    let mut stage = scripted("return await tools.call('hang')")
+        .function(hang)
+        .config(|config| config.mode = PermissionMode::Bypass)
+        .raise()
+        .await;
+    stage.say("Go.").await;
+    timeout(Duration::from_secs(10), begins(&begun)).await.expect("it runs");
+    stage.topic.stop("ana").await.expect("it stops");
+    assert_eq!(stage.until_end().await, StopReason::Aborted);
+    let ended = "1 hang {} cancelled: its script ended while it ran: it may have had its effect";
+    assert_eq!(nested(&stage), [ended]);
+}
+
+#[tokio::test]
+async fn scripts_share_the_places_of_their_topic_and_never_wait_for_each_other() {
+    // One place for calls, and two scripts in one reply: both end, since a script itself takes no place.
+    let text = "return (await Promise.all([tools.call('read'), tools.call('read')])).join()";
+    let one = || script(text).calls;
+    let both = Step { calls: [one(), one()].concat(), ..Step::default() };
+    let most = Arc::new(AtomicUsize::new(0));
+    let (running, seen) = (Arc::new(AtomicUsize::new(0)), most.clone());
+    let read = Function::new("read", "Reads.", &json!({"type": "object"}), move |_: Invocation| {
+        let (running, seen) = (running.clone(), seen.clone());
+        async move {
+            seen.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            running.fetch_sub(1, Ordering::SeqCst);
+            Ok("r".to_owned())
+        }
+    });
+    let mut stage = plays([both, Step::text("Done.")])
+        .build(|builder| builder.exec(ExecOptions::new()))
+        .limits(|limits| limits.calls_per_topic = 1)
+        .function(read.effect(Effect::Reads))
+        .raise()
+        .await;
+    stage.say("Go.").await;
+    assert_eq!(stage.until_end().await, StopReason::Completed);
+    for result in stage.results() {
+        assert!(said(&result).starts_with("succeeded: \"r,r\""), "{result:?}");
+    }
+    assert_eq!(most.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_script_finds_and_inspects_a_tool_that_its_model_is_not_shown_and_calls_it() {
+    let library: Vec<_> = (0..9)
+        .map(|n| json!({"name": format!("shelf{n}"), "description": "Smells of tar. ".repeat(40), "reply": "a book"}))
+        .collect();
+    let library = peer(json!({"tools": library}));
+    let effect = Server::in_memory("library", library).effect("shelf3", Effect::Reads);
+    let text = "const found = await tools.search('shelf3', {limit: 1}); \
+                const name = found.match(/mcp__\\w+/)[0]; \
+                let first; try { await tools.call(name) } catch (e) { first = e.message } \
+                const signature = await tools.inspect(name); \
+                return [first.includes('had not been inspected'), signature.includes('@throws') || signature.length > 0, await tools.call(name)]";
+    let mut stage =
+        scripted(text).server(effect).config(|config| config.context_window = Some(8_000)).raise().await;
+    stage.say("Go.").await;
+    assert_eq!(stage.until_end().await, StopReason::Completed);
+    let told = said(&stage.results()[0]);
+    assert_eq!(told.lines().next(), Some("succeeded: [true,true,\"a book\"]"), "{told}");
+    let names: Vec<_> =
+        nested(&stage).iter().map(|line| line.split(' ').nth(1).unwrap_or("").to_owned()).collect();
+    assert_eq!((names[0].as_str(), names[2].as_str(), names.len()), ("tool_search", "tool_inspect", 4));
+}
+
+#[tokio::test]
+async fn a_script_outside_a_turn_is_refused() {
+    let stage = scripted("return 1").raise().await;
+    let result = stage.topic.call("tool_exec", &json!({"script": "return 1"})).await.expect("it is answered");
+    assert_eq!(said(&result), "rejected: scripts run inside a turn only");
 }
 
 type Switch = fn(pilothouse::Builder) -> pilothouse::Builder;

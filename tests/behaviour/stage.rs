@@ -340,6 +340,12 @@ pub(crate) fn words(update: &TopicUpdate) -> String {
             format!("message {message} is \"{text}\", {}", level.name())
         }
         TopicUpdate::HistoryShortened { left_out, .. } => format!("history without {left_out} turns"),
+        TopicUpdate::NestedStarted { call, number, tool, server } => {
+            format!("call {call}/{number} on {}", on(tool, server))
+        }
+        TopicUpdate::NestedFinished { call, number, result, .. } => {
+            format!("call {call}/{number} {}", said(result))
+        }
     }
 }
 

@@ -9,8 +9,8 @@ use pilothouse_messages::limits::Limits;
 use pilothouse_messages::model::HistoryItem;
 use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::topic::{
-    Directive, TopicAnswer, TopicCheckpoint, TopicCommand, TopicConfig, TopicEvent, TopicRejection,
-    TopicUpdate, TopicView,
+    Directive, NestedNews, TopicAnswer, TopicCheckpoint, TopicCommand, TopicConfig, TopicEvent,
+    TopicRejection, TopicUpdate, TopicView,
 };
 use pilothouse_rules::registry::ToolTable;
 use pilothouse_rules::surface::{Surface, Terms};
@@ -202,6 +202,7 @@ impl Pictured for Conversation {
                 TopicEvent::TextAppended { .. }
                     | TopicEvent::CallSent { .. }
                     | TopicEvent::CallReceipted { .. }
+                    | TopicEvent::Nested { news: NestedNews::Sent { .. }, .. }
             )
         };
         let view = (after != before || !events.iter().all(same_view)).then(|| self.state.view());

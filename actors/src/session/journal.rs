@@ -159,7 +159,8 @@ fn stamp(event: &TopicEvent) -> Timestamp {
         | TopicEvent::LevelSet { .. }
         | TopicEvent::MessagesInjected { .. }
         | TopicEvent::TurnContinued { .. }
-        | TopicEvent::TurnTermsSet { .. } => Timestamp::default(),
+        | TopicEvent::TurnTermsSet { .. }
+        | TopicEvent::Nested { .. } => Timestamp::default(),
     }
 }
 

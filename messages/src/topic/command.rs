@@ -12,6 +12,7 @@ use crate::time::Timestamp;
 use crate::tool::{Effect, ToolSource};
 use crate::topic::config::{ConfigPatch, TopicConfig};
 use crate::topic::event::{HoldReason, RunBasis};
+use crate::topic::nested::NestedNews;
 use crate::topic::queue::{Level, QueueCommand};
 use crate::topic::settings::Configured;
 use crate::topic::update::TopicUpdate;
@@ -119,6 +120,15 @@ pub enum TopicCommand {
     Tick,
     /// Nothing has happened for a while: sleeps, if nothing is open.
     Sleep,
+    /// News of a call that a running script makes.
+    Nested {
+        /// The call that the script runs in.
+        call: CallId,
+        /// Which attempt at it.
+        attempt: Attempt,
+        /// What happened.
+        news: NestedNews,
+    },
 }
 
 /// What a model shows while it writes its reply.

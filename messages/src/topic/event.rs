@@ -11,6 +11,7 @@ use crate::time::Timestamp;
 use crate::tool::ToolLists;
 use crate::topic::command::{PlannedCall, Recovery};
 use crate::topic::config::{Headless, TopicConfig};
+use crate::topic::nested::NestedNews;
 use crate::topic::queue::Level;
 use crate::topic::terms::TurnTerms;
 
@@ -246,13 +247,23 @@ pub enum TopicEvent {
         /// When.
         at: Timestamp,
     },
+    /// News of a call that a script made.
+    Nested {
+        /// The call that the script runs in.
+        call: CallId,
+        /// What happened.
+        news: NestedNews,
+    },
 }
 
 impl TopicEvent {
     /// `true` if losing it in a power cut costs only text or a hint, so that it need not be synced before its effect.
     pub fn is_lazy(&self) -> bool {
         match self {
-            Self::TextAppended { .. } | Self::CallSent { .. } | Self::CardOpened { .. } => true,
+            Self::TextAppended { .. }
+            | Self::CallSent { .. }
+            | Self::CardOpened { .. }
+            | Self::Nested { news: NestedNews::Sent { .. }, .. } => true,
             Self::Configured { .. }
             | Self::MessageAccepted { .. }
             | Self::TurnStarted { .. }
@@ -279,7 +290,8 @@ impl TopicEvent {
             | Self::TurnContinued { .. }
             | Self::TurnResumed { .. }
             | Self::TurnTermsSet { .. }
-            | Self::Slept { .. } => false,
+            | Self::Slept { .. }
+            | Self::Nested { news: NestedNews::Called(_) | NestedNews::Returned { .. }, .. } => false,
         }
     }
 }

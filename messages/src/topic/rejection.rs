@@ -107,6 +107,12 @@ pub enum TopicRejection {
         "no turn was cut short: only one that was truncated, interrupted, at its step limit or expired can go on"
     )]
     NothingToContinue,
+    /// A script has made as many calls as it may.
+    #[error("the script has made {limit} calls, the most that it may: make fewer, or several scripts")]
+    NestedCalls {
+        /// How many it may make.
+        limit: u32,
+    },
 }
 
 impl TopicRejection {

@@ -123,6 +123,30 @@ pub enum TopicUpdate {
         /// How many of the oldest turns are left out.
         left_out: u64,
     },
+    /// A script's call began to run.
+    NestedStarted {
+        /// The call that the script runs in.
+        call: CallId,
+        /// Which of its calls, from 1 on.
+        number: u32,
+        /// The wire name.
+        tool: String,
+        /// The server, for a server's tool.
+        server: Option<String>,
+    },
+    /// A script's call has its result.
+    NestedFinished {
+        /// The call that the script runs in.
+        call: CallId,
+        /// Which of its calls, from 1 on.
+        number: u32,
+        /// The wire name.
+        tool: String,
+        /// The server, for a server's tool.
+        server: Option<String>,
+        /// The result, as far as it is recorded.
+        result: CallResult,
+    },
 }
 
 /// What a subscriber receives.

@@ -139,6 +139,21 @@ pub struct CallView {
     pub arguments: JsonText,
     /// Where it is.
     pub state: CallState,
+    /// What a script that runs in it has called, in order.
+    pub nested: Vec<NestedView>,
+}
+
+/// One call of a script.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NestedView {
+    /// Which of its script's calls, from 1 on.
+    pub number: u32,
+    /// The wire name.
+    pub tool: String,
+    /// The arguments.
+    pub arguments: JsonText,
+    /// Where it is; its result as far as it is recorded.
+    pub state: CallState,
 }
 
 /// Where a call is.

@@ -107,6 +107,7 @@ impl Reader<'_> {
             | TopicEvent::CallExpired { .. }
             | TopicEvent::StepFinished { .. }
             | TopicEvent::MessagesHeld { .. }
+            | TopicEvent::Nested { .. }
             | TopicEvent::CallReceipted { .. }
             | TopicEvent::MessageEdited { .. }
             | TopicEvent::QueueReordered { .. }

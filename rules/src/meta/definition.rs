@@ -75,7 +75,8 @@ pub fn exec_definition() -> ToolDefinition {
         MetaTool::Exec,
         "Runs a short JavaScript program that calls several tools and combines what they say. In it, \
          `await tools.call(name, args)` calls a tool by its full name and gives its data, else its text; it throws if the \
-         tool fails, or needs a person's approval. `console.log` lines are shown to you. There is nothing else: no network, \
+         tool fails, or needs a person's approval. `await tools.search(query)` and `await tools.inspect(name)` give the text of \
+         tool_search and tool_inspect. `console.log` lines are shown to you. There is nothing else: no network, \
          no files, no timers, no imports.",
         schema,
     );

@@ -34,10 +34,19 @@ pub enum InvokeDecision {
 /// A tool that had not been inspected is recorded as such before it is refused, with its signature, so that the model's
 /// next call passes. A tool that the model is shown as it is now needs no inspection.
 pub fn invoke(raw: &str, sight: &Sight<'_>, inspected: &mut Inspected) -> InvokeDecision {
-    match checked(raw, sight, inspected) {
-        Ok(run) => run,
-        Err(words) => InvokeDecision::Refuse(words),
-    }
+    checked(raw, sight, inspected).unwrap_or_else(InvokeDecision::Refuse)
+}
+
+/// Decides about a direct call of a tool that the model is not shown, by the same checks; `raw` is the text of the tool's
+/// own arguments.
+pub(super) fn invoke_unlisted(
+    entry: Arc<Entry>,
+    raw: &str,
+    sight: &Sight<'_>,
+    inspected: &mut Inspected,
+) -> InvokeDecision {
+    let input = InvokeInput { name: entry.name.clone(), params: raw.to_owned() };
+    admitted(input, entry, sight, inspected).unwrap_or_else(InvokeDecision::Refuse)
 }
 
 fn checked(raw: &str, sight: &Sight<'_>, inspected: &mut Inspected) -> Result<InvokeDecision, String> {
@@ -50,6 +59,16 @@ fn checked(raw: &str, sight: &Sight<'_>, inspected: &mut Inspected) -> Result<In
         Named::Gone => return Err(refused(Refusal::Gone(&input.name))),
         Named::Unknown => return Err(refused(Refusal::Unavailable(&input.name))),
     };
+    admitted(input, entry, sight, inspected)
+}
+
+fn admitted(
+    input: InvokeInput,
+    entry: Arc<Entry>,
+    sight: &Sight<'_>,
+    inspected: &mut Inspected,
+) -> Result<InvokeDecision, String> {
+    let refused = |refusal: Refusal<'_>| refusal.words(sight);
     match (sight.executor)(&entry) {
         Executor::Present => {}
         Executor::Absent => return Err(refused(Refusal::NoExecutor(entry))),

@@ -8,6 +8,7 @@ use pilothouse_messages::json::JsonText;
 use pilothouse_messages::meta::{MetaTool, SearchInput};
 use pilothouse_messages::registry::Entry;
 
+use super::invoke::invoke_unlisted;
 use super::refusal::Refusal;
 use super::{Finding, Found, Inspected, InvokeDecision, Sight, answer_search, inspect, invoke, search_input};
 use crate::arguments::{Fix, Settled, settle};
@@ -76,16 +77,31 @@ pub fn asked(
     match MetaTool::of(name).filter(|_| sight.shows(name)) {
         Some(MetaTool::Search) => search(raw, sight, shelf, inspected),
         Some(MetaTool::Inspect) => Asked::Answered(inspect(raw, sight, inspected)),
-        Some(MetaTool::Invoke) => match invoke(raw, sight, inspected) {
-            InvokeDecision::Refuse(words) => Asked::Refused(words),
-            InvokeDecision::Mismatch(mismatch) => Asked::Mismatch(mismatch),
-            InvokeDecision::Run { entry, arguments, fixes } => Asked::Run { entry, arguments, fixes },
-        },
-        Some(MetaTool::Exec) | None => direct(name, raw, sight, inspected),
+        Some(MetaTool::Invoke) => invoke(raw, sight, inspected).into(),
+        Some(MetaTool::Exec) | None if sight.shows(name) => direct(name, raw, sight, inspected),
+        Some(MetaTool::Exec) | None => unlisted(name, raw, sight, inspected),
     }
 }
 
-/// Decides about a direct call. A refusal that shows the tool's signature makes it inspected.
+/// Decides about a direct call of a tool that the model is not shown: as if it had been called with `tool_invoke`.
+fn unlisted(name: &str, raw: &str, sight: &Sight<'_>, inspected: &mut Inspected) -> Asked {
+    match sight.table.get(name).filter(|entry| sight.scope.admits(entry)) {
+        Some(entry) => invoke_unlisted(entry.clone(), raw, sight, inspected).into(),
+        None => Asked::Refused(Refusal::Unlisted(name).words(sight)),
+    }
+}
+
+impl From<InvokeDecision> for Asked {
+    fn from(decision: InvokeDecision) -> Self {
+        match decision {
+            InvokeDecision::Refuse(words) => Self::Refused(words),
+            InvokeDecision::Mismatch(mismatch) => Self::Mismatch(mismatch),
+            InvokeDecision::Run { entry, arguments, fixes } => Self::Run { entry, arguments, fixes },
+        }
+    }
+}
+
+/// Decides about a direct call of a tool whose signature the caller knows. A refusal that shows the tool's signature makes it inspected.
 pub fn direct(name: &str, raw: &str, sight: &Sight<'_>, inspected: &mut Inspected) -> Asked {
     let Some(entry) = sight.table.get(name).filter(|entry| sight.scope.admits(entry)) else {
         return Asked::Refused(Refusal::Unlisted(name).words(sight));

@@ -18,7 +18,7 @@ use super::{Closed, TopicState};
 
 mod places;
 
-type Told = Vec<TopicUpdate>;
+pub(super) type Told = Vec<TopicUpdate>;
 
 impl TopicState {
     /// Applies one event and says what subscribers are told about it, in order; a changed status comes last.
@@ -118,6 +118,7 @@ impl TopicState {
                 }
                 Told::new()
             }
+            TopicEvent::Nested { call, news } => self.note_nested(*call, news),
         }
     }
 
@@ -264,7 +265,7 @@ impl TopicState {
         self.open.as_mut()?.step_mut(at)
     }
 
-    fn call_mut(&mut self, call: CallId) -> Option<&mut Call> {
+    pub(super) fn call_mut(&mut self, call: CallId) -> Option<&mut Call> {
         self.open.as_mut()?.call_mut(call)
     }
 }

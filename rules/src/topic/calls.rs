@@ -70,7 +70,11 @@ impl<'a> Draft<'a> {
         }
     }
 
-    fn running(&self, call: CallId, attempt: Attempt) -> Result<(&'a OpenTurn, Delivery), TopicRejection> {
+    pub(super) fn running(
+        &self,
+        call: CallId,
+        attempt: Attempt,
+    ) -> Result<(&'a OpenTurn, Delivery), TopicRejection> {
         let turn = self.state.open.as_ref().ok_or(TopicRejection::Stale)?;
         let running = turn.calls().iter().find_map(|held| match &held.stage {
             Stage::Running { attempt: current, delivery, .. }

@@ -97,8 +97,9 @@ impl<'a> Draft<'a> {
         self.start_step(StepRef { turn, step: StepId(1), attempt: Attempt(1) });
     }
 
-    /// Gives a call its one result.
+    /// Gives a call its one result, and each call of a script that ran in it.
     pub(super) fn finish_call(&mut self, call: CallId, attempt: Attempt, result: CallResult) {
+        self.finish_nested(call, result.outcome);
         let result = result.capped(self.state.limits.result_bytes);
         self.event(TopicEvent::CallFinished { call, attempt, result });
     }

@@ -13,6 +13,7 @@ use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::topic::{CallPlan, PlannedCall, RunBasis, TopicConfig, TopicStatus};
 
 use super::Message;
+use super::nested::Nested;
 use super::progress::Refusals;
 
 /// The open turn. Only its last step can have a running model or unfinished calls.
@@ -52,6 +53,8 @@ pub(super) struct Step {
 pub(super) struct Call {
     pub(super) planned: PlannedCall,
     pub(super) stage: Stage,
+    /// What a script that runs in it has called, by number.
+    pub(super) nested: Vec<Nested>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -175,7 +178,7 @@ impl Call {
             CallPlan::Run(_) | CallPlan::Reject(_) | CallPlan::Deny(_) | CallPlan::Answered => Stage::Planned,
             CallPlan::Ask { approval, .. } => Stage::Awaiting { approval: *approval, card: CardStage::Asked },
         };
-        Self { planned, stage }
+        Self { planned, stage, nested: Vec::new() }
     }
 
     pub(super) fn is_finished(&self) -> bool {

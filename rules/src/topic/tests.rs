@@ -5,6 +5,7 @@ mod continuing;
 mod ending;
 mod interleavings;
 mod levels;
+mod nested;
 mod queue;
 mod random;
 mod receipts;

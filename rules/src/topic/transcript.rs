@@ -101,7 +101,9 @@ impl Transcript {
             | TopicEvent::MessageResent { .. }
             | TopicEvent::LevelSet { .. }
             | TopicEvent::TurnResumed { .. }
-            | TopicEvent::TurnTermsSet { .. } => {}
+            | TopicEvent::TurnTermsSet { .. }
+            // A model is told what its script returned.
+            | TopicEvent::Nested { .. } => {}
         }
     }
 

@@ -8,6 +8,7 @@ use pilothouse_messages::topic::{
     CallState, CallView, MessageView, Receipt, StepView, StopReason, TopicConfig, TopicView, TurnView,
 };
 
+use super::nested::Nested;
 use super::open_turn::{Call, OpenTurn, Stage, Step};
 use super::{Message, TopicState};
 
@@ -91,6 +92,7 @@ impl Call {
             tool: self.tool().to_owned(),
             arguments: self.planned.arguments.clone(),
             state,
+            nested: self.nested.iter().map(Nested::view).collect(),
         }
     }
 }

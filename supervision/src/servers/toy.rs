@@ -470,6 +470,7 @@ fn order(tool: ResolvedTool) -> CallOrder {
         idempotency_key: None,
         when_full: WhenFull::Wait,
         cancel: CancellationToken::new(),
+        nested: None,
     }
 }
 

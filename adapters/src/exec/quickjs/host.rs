@@ -1,4 +1,4 @@
-//! All that a script can reach outside its engine: `tools.call` and `console`.
+//! All that a script can reach outside its engine: `tools` and `console`.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -19,6 +19,9 @@ use crate::exec::ScriptCall;
 const NAME_MAX: usize = 256;
 /// Globals of the engine that share memory between threads; there is one thread.
 const REMOVED: [&str; 2] = ["Atomics", "SharedArrayBuffer"];
+/// The functions about tools: what a script writes, the tool that is called, and what the first argument is to it.
+const ASKED: [(&str, (&str, &str)); 2] =
+    [("search", ("tool_search", "query")), ("inspect", ("tool_inspect", "name"))];
 /// What scripts are used to log with.
 const LOGS: [&str; 5] = ["log", "info", "warn", "error", "debug"];
 
@@ -61,18 +64,26 @@ impl<'js> Host<'js> {
         for name in REMOVED {
             globals.remove(name)?;
         }
-        let caller = Caller {
+        let caller = Rc::new(Caller {
             waiting: self.waiting.clone(),
             made,
             count: Cell::new(0),
             most: limits.calls,
             bytes: limits.output,
-        };
+        });
+        let called = caller.clone();
         let tools = Object::new(ctx.clone())?;
         let call = move |ctx: Ctx<'js>, name: Value<'js>, arguments: Opt<Value<'js>>| {
-            caller.call(&ctx, &name, arguments.0)
+            called.call(&ctx, &name, arguments.0)
         };
         tools.set("call", Func::from(call))?;
+        for (name, asks) in ASKED {
+            let caller = caller.clone();
+            let ask = move |ctx: Ctx<'js>, text: Value<'js>, more: Opt<Value<'js>>| {
+                caller.ask(&ctx, asks, text, more.0)
+            };
+            tools.set(name, Func::from(ask))?;
+        }
         globals.set("tools", tools)?;
         let lines = Object::new(ctx.clone())?;
         for name in LOGS {
@@ -145,6 +156,28 @@ impl<'js> Caller<'js> {
         // The task is gone only when the script is to end; it finds out at its next wait.
         let _gone = self.made.send(ScriptCall { number, name, arguments });
         Ok(promise)
+    }
+
+    /// `tools.search(query, more)` and `tools.inspect(name)`: calls like any other.
+    fn ask(
+        &self,
+        ctx: &Ctx<'js>,
+        (tool, first): (&str, &str),
+        text: Value<'js>,
+        more: Option<Value<'js>>,
+    ) -> rquickjs::Result<Promise<'js>> {
+        let arguments = Object::new(ctx.clone())?;
+        if let Some(more) = more.as_ref().and_then(Value::as_object) {
+            for property in more.props::<String, Value<'js>>() {
+                let (name, value) = property?;
+                arguments.set(name, value)?;
+            }
+        }
+        if !text.is_undefined() {
+            arguments.set(first, text)?;
+        }
+        let tool = tool.into_js(ctx)?;
+        self.call(ctx, &tool, Some(arguments.into_value()))
     }
 
     fn arguments(

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use pilothouse_messages::call::CallOutcome;
 use pilothouse_messages::meta::MetaTool;
 use pilothouse_messages::registry::Entry;
@@ -80,6 +82,43 @@ fn a_call_comes_to_a_tool_an_answer_or_words_whatever_name_it_has() {
     ];
     for (name, raw, expected) in rows {
         assert_eq!(words(ask(&world, &["find"], &mut inspected, name, &raw)), expected, "{name} {raw}");
+    }
+}
+
+#[test]
+fn a_tool_that_is_not_shown_passes_the_checks_of_tool_invoke_also_by_its_own_name() {
+    let mut world = World::of(&["find", "drop", "idle"], &[], &["drop"]);
+    let [find, drop, idle] = ["find", "drop", "idle"].map(|tool| world.wire(tool));
+    world.gone.insert(idle.clone());
+    let unseen = |name: &str| {
+        format!(
+            "refused: \"{name}\" was not called, because it had not been inspected. This is its signature; call it \
+             again with arguments that fit:\nfunction {name}(params)"
+        )
+    };
+    let mut inspected = Inspected::default();
+    let rows = [
+        (&find, "{}", unseen(&find)),
+        (
+            &find,
+            "{}",
+            format!(
+                "refused: \"{find}\" was not called: the arguments do not match its schema:\n- arguments: \"q\" is \
+                 required and missing\nThis is its signature:\nfunction {find}(params)"
+            ),
+        ),
+        (&find, r#"{"q":"a"}"#, r#"find {"q":"a"} []"#.to_owned()),
+        // Always asked about, and there is no other way to it: the gate opens its card.
+        (&drop, r#"{"q":"a"}"#, unseen(&drop)),
+        (&drop, r#"{"q":"a"}"#, r#"drop {"q":"a"} []"#.to_owned()),
+        (
+            &idle,
+            r#"{"q":"a"}"#,
+            format!("refused: nothing runs \"{idle}\" now, so it was not called: go on without it"),
+        ),
+    ];
+    for (name, raw, expected) in rows {
+        assert_eq!(words(ask(&world, &[], &mut inspected, name, raw)), expected, "{name} {raw}");
     }
 }
 
@@ -189,10 +228,21 @@ proptest! {
         world.block = SurfaceView::new(shown);
         let has = |name: &str| world.block.tools.iter().any(|tool| tool.name == name);
         let mut inspected = Inspected::default();
+        let mut seen = BTreeSet::new();
         for path in paths {
             let (name, raw) = written(&world, &path);
-            let told = match ask(&world, &down, &mut inspected, &name, &raw) {
+            let asked = ask(&world, &down, &mut inspected, &name, &raw);
+            let shows = |tool: &&str| match &asked {
+                Asked::Answered(result) => result.text().contains(&world.wire(tool)),
+                Asked::Refused(told) | Asked::Mismatch(Mismatch { words: told, .. }) => {
+                    told.contains(&format!("function {}(params)", world.wire(tool)))
+                }
+                Asked::Run { .. } => false,
+            };
+            seen.extend(["find", "drop", "idle"].into_iter().filter(shows));
+            let told = match asked {
                 Asked::Run { entry, arguments, fixes: _ } => {
+                    prop_assert!(has(&entry.name) || seen.contains(path.tool), "its signature was never shown");
                     prop_assert_eq!(entry.source.raw_name(), path.tool, "another tool than was meant");
                     prop_assert_eq!(arguments.as_str(), r#"{"q":"a"}"#);
                     let denial = denied.contains(&path.tool).then(|| "no".to_owned());

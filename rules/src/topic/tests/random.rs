@@ -12,11 +12,12 @@ use pilothouse_messages::model::{FinishReason, HistoryItem};
 use pilothouse_messages::secret::Opaque;
 use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::topic::{
-    AfterCrash, Budget, CardNews, Claim, Directive, Level, QueueCommand, Recovery, RequestedCall, Steering,
-    TopicCommand, TopicEvent, TopicStatus, TurnTerms,
+    AfterCrash, Budget, CardNews, Claim, Directive, Level, NestedNews, NestedPlan, QueueCommand, Recovery,
+    RequestedCall, RunBasis, Steering, TopicCommand, TopicEvent, TopicStatus, TurnTerms,
 };
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptest};
 
+use super::nested::{script_calls, script_refused, script_returns, script_sends};
 use super::reference::Reference;
 use super::words::{
     allows, answered, call, change, denies, look, missing, news, open, opened, opens_with, receipts, reply,
@@ -38,6 +39,7 @@ enum Move {
     Sent(usize, u32),
     Receipt(usize, u32, u8),
     Return(usize, u32),
+    Nested(usize, u32, u8),
     Card(usize, News),
     Recover(Recovery),
     ShutDown,
@@ -134,6 +136,7 @@ fn moves() -> impl Strategy<Value = Move> {
         3 => (back(), 1..3_u32, 0..3_u8).prop_map(|(call, attempt, kind)| Move::Receipt(call, attempt, kind)),
         14 => (back(), prop_oneof![5 => Just(1_u32), 1 => 1..4_u32])
             .prop_map(|(call, attempt)| Move::Return(call, attempt)),
+        8 => (recent(), 1..4_u32, 0..4_u8).prop_map(|(call, number, kind)| Move::Nested(call, number, kind)),
         14 => (back(), news).prop_map(|(call, news)| Move::Card(call, news)),
         1 => cause.prop_map(Move::Recover),
         1 => Just(Move::ShutDown),
@@ -160,7 +163,7 @@ impl Run {
         let mut limits = Limits::default();
         (limits.queued_messages, limits.steps_per_turn, limits.view_turns) = (3, 4, 2);
         limits.held_messages = 6;
-        limits.calls_per_reply = 3;
+        (limits.calls_per_reply, limits.exec.calls) = (3, 2);
         let state = fresh(&limits);
         Self {
             limits,
@@ -197,6 +200,7 @@ impl Run {
             Move::Sent(back, attempt) => sends(self.call(*back), *attempt),
             Move::Receipt(back, attempt, kind) => receipts(self.call(*back), *attempt, receipt(*kind)),
             Move::Return(back, attempt) => returns(self.call(*back), *attempt, "r"),
+            Move::Nested(back, number, kind) => nested_command(self.call(*back), *number, *kind),
             Move::Card(back, kind) => card_command(self.call(*back), *kind),
             Move::Recover(cause) => TopicCommand::Recover { cause: *cause },
             Move::ShutDown => TopicCommand::ShutDown,
@@ -288,6 +292,15 @@ fn receipt(kind: u8) -> CallReceipt {
     }
 }
 
+fn nested_command(call: CallId, number: u32, kind: u8) -> TopicCommand {
+    match kind {
+        0 => script_sends(call, number),
+        1 => script_calls(call, number),
+        2 => script_refused(call, number),
+        _ => script_returns(call, number, "r"),
+    }
+}
+
 fn card_command(call: CallId, kind: News) -> TopicCommand {
     match kind {
         News::Opened => opened(call),
@@ -311,6 +324,32 @@ fn check_results(run: &Run) {
         }
         if let TopicEvent::TurnFinished { .. } = event {
             assert_eq!(asked, answered);
+        }
+    }
+}
+
+/// A script's call has its intent before anything else and one result at most, and exactly one once its script has one.
+fn check_nested(run: &Run) {
+    let (mut open, mut over) = (BTreeSet::new(), BTreeSet::new());
+    for event in &run.log {
+        if let TopicEvent::Nested { call, news } = event {
+            match news {
+                NestedNews::Called(made) => {
+                    let key = (*call, made.number);
+                    assert!(!open.contains(&key) && !over.contains(&key), "{key:?} was made twice");
+                    let set =
+                        if made.plan == NestedPlan::Run(RunBasis::Mode) { &mut open } else { &mut over };
+                    set.insert(key);
+                }
+                NestedNews::Sent { number } => assert!(open.contains(&(*call, *number))),
+                NestedNews::Returned { number, .. } => {
+                    assert!(open.remove(&(*call, *number)), "{call}/{number} had no intent, or a result");
+                    over.insert((*call, *number));
+                }
+            }
+        }
+        if let TopicEvent::CallFinished { call, .. } = event {
+            assert!(!open.iter().any(|(script, _)| script == call), "{call} left calls open");
         }
     }
 }
@@ -373,6 +412,7 @@ pub(super) fn check_laws(run: &Run) {
     assert_eq!(replayed(&run.limits, &run.log), run.state, "the replay law");
     run.reference.compare(&run.state.view());
     check_results(run);
+    check_nested(run);
     check_status(run);
     check_transcript(run);
     check_checkpoints(run);

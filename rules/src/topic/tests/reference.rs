@@ -49,7 +49,8 @@ impl Reference {
             TopicCommand::ModelShowed { at, .. } => step(at),
             TopicCommand::CallSent { call: of, attempt }
             | TopicCommand::CallReturned { call: of, attempt, .. }
-            | TopicCommand::CallReceipted { call: of, attempt, .. } => call(of, attempt),
+            | TopicCommand::CallReceipted { call: of, attempt, .. }
+            | TopicCommand::Nested { call: of, attempt, .. } => call(of, attempt),
             TopicCommand::Open { .. }
             | TopicCommand::Configure { .. }
             | TopicCommand::Send { .. }
@@ -146,7 +147,8 @@ impl Reference {
             | TopicEvent::CallEdited { .. }
             | TopicEvent::ToolTermsSet { .. }
             | TopicEvent::TurnTermsSet { .. }
-            | TopicEvent::Slept { .. } => {}
+            | TopicEvent::Slept { .. }
+            | TopicEvent::Nested { .. } => {}
         }
     }
 

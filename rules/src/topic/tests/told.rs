@@ -196,7 +196,7 @@ fn message(id: u64, text: &str, receipt: Receipt) -> MessageView {
 }
 
 fn call_view(id: CallId, tool: &str, state: CallState) -> CallView {
-    CallView { call: id, tool: tool.into(), arguments: look().arguments, state }
+    CallView { call: id, tool: tool.into(), arguments: look().arguments, state, nested: Vec::new() }
 }
 
 #[test]

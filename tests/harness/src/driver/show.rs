@@ -6,7 +6,7 @@ use pilothouse::Sent;
 use pilothouse::approval::{Card, DecideAnswer, Grant, Settlement};
 use pilothouse::call::{CallResult, Content};
 use pilothouse::clock::{Clock, SystemClock};
-use pilothouse::id::{ApprovalId, Sequence, TopicId};
+use pilothouse::id::{ApprovalId, CallId, Sequence, TopicId};
 use pilothouse::listing::{ListingState, ListingView};
 use pilothouse::server::ServerView;
 use pilothouse::tool::{SurfaceView, ToolDefinition};
@@ -80,7 +80,18 @@ pub(super) fn update(update: &TopicUpdate) -> (&'static str, Fields) {
         TopicUpdate::HistoryShortened { turn, step, left_out } => {
             ("history_shortened", fields(json!({"turn": turn, "step": step, "left_out": left_out})))
         }
+        TopicUpdate::NestedStarted { call, number, tool, server } => {
+            ("nested_started", fields(nested(*call, *number, tool, server.as_ref())))
+        }
+        TopicUpdate::NestedFinished { call, number, tool, server, result } => {
+            let told = nested(*call, *number, tool, server.as_ref());
+            ("nested_finished", joined(told, self::result(result)))
+        }
     }
+}
+
+fn nested(call: CallId, number: u32, tool: &str, server: Option<&String>) -> Value {
+    json!({"turn": call.turn, "call": call.to_string(), "number": number, "tool": tool, "server": server})
 }
 
 /// Where a message is.
@@ -236,13 +247,24 @@ fn message(message: &MessageView) -> Value {
 }
 
 fn call(call: &CallView) -> Value {
-    let told = json!({"call": call.call.to_string(), "tool": call.tool, "arguments": call.arguments});
-    let state = match &call.state {
+    let nested = call.nested.iter().map(|nested| {
+        let told = json!({"number": nested.number, "tool": nested.tool, "arguments": nested.arguments});
+        Value::Object(joined(told, call_state(&nested.state)))
+    });
+    let nested: Vec<_> = nested.collect();
+    let told = json!({
+        "call": call.call.to_string(), "tool": call.tool, "arguments": call.arguments,
+        "nested": (!nested.is_empty()).then_some(nested),
+    });
+    Value::Object(joined(told, call_state(&call.state)))
+}
+
+fn call_state(state: &CallState) -> Fields {
+    match state {
         CallState::Awaiting { approval } => fields(json!({"state": "awaiting", "approval": approval})),
         CallState::Running => fields(json!({"state": "running"})),
         CallState::Finished(result) => joined(json!({"state": "finished"}), self::result(result)),
-    };
-    Value::Object(joined(told, state))
+    }
 }
 
 /// The supervision tree.

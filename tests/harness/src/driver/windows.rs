@@ -243,7 +243,9 @@ impl Windows {
             | TopicUpdate::Reasoning { .. }
             | TopicUpdate::ToolInput { .. }
             | TopicUpdate::MessageChanged { .. }
-            | TopicUpdate::HistoryShortened { .. } => {}
+            | TopicUpdate::HistoryShortened { .. }
+            | TopicUpdate::NestedStarted { .. }
+            | TopicUpdate::NestedFinished { .. } => {}
         }
         let (kind, mut fields) = show::update(update);
         fields.insert("topic".into(), json!(self.topic.id()));

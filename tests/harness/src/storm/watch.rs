@@ -143,7 +143,9 @@ fn saw(world: &World, name: &str, update: &TopicUpdate) {
         TopicUpdate::Reasoning { .. }
         | TopicUpdate::ToolInput { .. }
         | TopicUpdate::MessageChanged { .. }
-        | TopicUpdate::HistoryShortened { .. } => {}
+        | TopicUpdate::HistoryShortened { .. }
+        | TopicUpdate::NestedStarted { .. }
+        | TopicUpdate::NestedFinished { .. } => {}
         TopicUpdate::StepFinished { turn, step } => world.trace(format!("{name} step {turn}.{step} ends")),
         TopicUpdate::ToolStarted { call, tool, .. } => world.trace(format!("{name} call {call} {tool}")),
         TopicUpdate::ToolFinished { call, result, .. } => {
