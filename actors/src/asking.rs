@@ -37,7 +37,7 @@ pub struct Asker<'a> {
 pub fn asked(wiring: &Wiring, asker: &Asker<'_>, name: &str, raw: &str) -> Asked {
     let trouble = |entry: &Entry| trouble(wiring, entry);
     let asked = see(wiring, (asker.scope, asker.block, asker.deferred), |sight| {
-        // After the table, so that it is as new: it is published first.
+        // It may be older than the table, or newer.
         let index = wiring.registry.index.load();
         let shelf = Shelf { index: &index, trouble: &trouble };
         // What is noted is noted whole, so a poisoned ledger is a good one. Nobody waits under the lock.

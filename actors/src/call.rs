@@ -113,7 +113,8 @@ pub struct Ran {
 pub async fn run_watched(wiring: &Wiring, order: CallOrder, watch: &mut dyn CallWatch) -> Ran {
     let result = match order.tool.source.clone() {
         ToolSource::Builtin { name } if MetaTool::of(&name) == Some(MetaTool::Exec) => {
-            call_script(wiring, order, watch).await
+            // Boxed: a script is rare, and every call would be as large as one.
+            Box::pin(call_script(wiring, order, watch)).await
         }
         ToolSource::Builtin { name } => call_function(wiring, &name, order, watch).await,
         ToolSource::Mcp { server, tool } => call_server(wiring, &server, tool, order, watch).await,

@@ -4,9 +4,11 @@
 //! |---|---|---|---|---|
 //! | every tool's wire name and the published [`ToolTable`] | `Offer` and `Withdraw` from the catalog | nobody | a name does not become durable, or the store cannot be read: a fresh one reads the names back and takes its offers from the published listings | one letter for each change of a listing |
 //!
-//! A name is durable before a table shows it. Only names are stored; the rest follows from the listings.
+//! A name is durable before a table shows it. Only names are stored; the rest follows from the listings. A task of its own
+//! makes the index of the search, in order, so that no letter waits for it.
 
 mod journal;
+mod publish;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,18 +18,18 @@ use pilothouse_adapters::tool::Function;
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::error::StoreError;
 use pilothouse_messages::id::ServerId;
-use pilothouse_messages::listing::{ListingState, ListingView};
+use pilothouse_messages::listing::ListingView;
 use pilothouse_messages::meta::MetaTool;
 use pilothouse_messages::registry::{
-    Entry, NameRecord, RegistryCommand, RegistryDirective, RegistryError, RegistryEvent, ServerTools,
+    Entry, NameRecord, RegistryCommand, RegistryError, RegistryEvent, ServerTools,
 };
 use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::tool::{Effect, ToolSource};
-use pilothouse_messages::tree::RuntimeEvent;
 use pilothouse_rules::Decider;
 use pilothouse_rules::meta::exec_definition;
 use pilothouse_rules::registry::{Registry, ToolTable};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::sync::mpsc;
 
 use crate::catalog::offer;
 use crate::durable::{Committed, Durable, Ground, Pictured, Released, after_earlier_life, follow};
@@ -36,6 +38,7 @@ use crate::slot::{Letter, Reply};
 use crate::tasks::TaskSet;
 use crate::wiring::Wiring;
 use journal::NamesJournal;
+use publish::{Edition, publish};
 
 /// What the actor is born with.
 pub struct RegistryArgs {
@@ -53,6 +56,8 @@ pub struct RegistryShell {
     tasks: TaskSet,
     /// The names, once they are read.
     phase: Phase<Registry, NamesJournal, RegistryMsg>,
+    /// What is durable, to its publisher, which is a task: one for each change of a listing.
+    editions: mpsc::UnboundedSender<Edition>,
 }
 
 /// The whole mailbox.
@@ -108,8 +113,10 @@ impl Actor for RegistryActor {
             // An actor that has ended needs no names.
             let _gone = actor.cast(Letter::inside(RegistryMsg::Own(Own(Report::Loaded(loaded)))));
         });
+        let (editions, made) = mpsc::unbounded_channel();
+        tasks.spawn(publish(args.wiring.clone(), made));
         let phase = Phase::loading();
-        Ok(RegistryShell { wiring: args.wiring, myself, tasks, phase })
+        Ok(RegistryShell { wiring: args.wiring, myself, tasks, phase, editions })
     }
 
     async fn handle(
@@ -197,51 +204,13 @@ impl RegistryShell {
 
     fn perform(&self, released: Vec<Released<Registry>>) {
         for Released { reply: _, picture, directives } in released {
-            if let Some(table) = picture {
-                // Only what has changed is read again. Before the table: a search finds whatever a reader sees.
-                let index = self.wiring.registry.index.load().updated(&table);
-                self.wiring.registry.index.store(Arc::new(index));
-                self.wiring.registry.table.store(table);
+            // What may be called is seen at once; what a search finds follows.
+            if let Some(table) = &picture {
+                self.wiring.registry.table.store(table.clone());
             }
-            for directive in directives {
-                match directive {
-                    RegistryDirective::Publish { server, listing } => self.tell(server, listing),
-                }
-            }
+            // Its publisher lives as long as this life's tasks.
+            let _over = self.editions.send(Edition { table: picture, directives });
         }
-    }
-
-    /// Says what a server offers now, after the table shows it: whoever hears it can call its tools.
-    fn tell(&self, server: ServerId, listing: Option<ListingView>) {
-        let news = news(server.clone(), listing.as_ref());
-        let changed = self.wiring.registry.offered.send_if_modified(|offered| {
-            let before = offered.get(&server);
-            // A cold listing is no news of a server that was never heard of.
-            let silent = before == listing.as_ref()
-                || before.is_none() && listing.as_ref().is_none_or(|view| view.listing.is_none());
-            match listing {
-                Some(view) => offered.insert(server, view),
-                None => offered.remove(&server),
-            };
-            !silent
-        });
-        if changed {
-            self.wiring.events.publish(news);
-        }
-    }
-}
-
-fn news(server: ServerId, view: Option<&ListingView>) -> RuntimeEvent {
-    let reason = view.and_then(|view| match &view.state {
-        ListingState::Stale { reason } => Some(reason.clone()),
-        ListingState::Cold | ListingState::Warm => None,
-    });
-    RuntimeEvent::Listing {
-        server,
-        revision: view.and_then(|view| view.listing.as_ref().map(|listing| listing.revision)),
-        tools: view.map_or(0, |view| view.tools().len()),
-        fresh: view.is_some_and(|view| matches!(view.state, ListingState::Warm)),
-        reason,
     }
 }
 

@@ -154,6 +154,7 @@ impl Wiring {
                 index: ArcSwap::from_pointee(ToolIndex::new(&materials.table)),
                 table: ArcSwap::new(materials.table),
                 offered: watch::Sender::default(),
+                warnings: ArcSwap::default(),
             },
             servers: ServersPort {
                 slot: Slot::new("servers", bounds),
@@ -243,10 +244,12 @@ pub struct RegistryPort {
     pub slot: Slot<RegistryMsg>,
     /// Every tool under its durable name.
     pub table: ArcSwap<ToolTable>,
-    /// The same tools, ready to be searched; written before the table.
+    /// The same tools, ready to be searched; written after the table, and before `offered`.
     pub index: ArcSwap<ToolIndex>,
     /// The listings that the table shows; written after the table.
     pub offered: watch::Sender<BTreeMap<ServerId, ListingView>>,
+    /// What an embedder should look at about what each server offers; written last.
+    pub warnings: ArcSwap<BTreeMap<ServerId, Vec<String>>>,
 }
 
 impl RegistryPort {

@@ -219,6 +219,9 @@ pub struct ServerView {
     pub junk_lines: u64,
     /// What it waits for a person to do, such as to consent to its login.
     pub awaits: Option<String>,
+    /// What an embedder should look at: rules about its tools that mean none of them, and tools whose arguments are not
+    /// checked.
+    pub warnings: Vec<String>,
 }
 
 impl ServerView {
@@ -242,6 +245,7 @@ impl ServerView {
             stderr: Vec::new(),
             junk_lines: 0,
             awaits: None,
+            warnings: Vec::new(),
         }
     }
 }

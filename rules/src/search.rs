@@ -47,7 +47,7 @@ use document::key;
 use hit::Candidate;
 use names::{nearest_names, squeezed};
 use score::scores;
-use segment::Segment;
+use segment::{Labels, Segment};
 use terms::{Flow, Side, each_term, is_stop_word};
 
 /// How much of a question is read, in bytes.
@@ -146,6 +146,15 @@ impl ToolIndex {
         SearchAnswer { hits, matched, nothing }
     }
 
+    /// Whether it was made of the very offers of this table, so that each of its tools is the table's own.
+    pub fn is_of(&self, table: &ToolTable) -> bool {
+        let mine = self.sources.iter().filter_map(|(server, source)| Some((server.as_ref()?, source)));
+        let same = |((server, source), (id, offered)): ((&ServerId, &Source), (&ServerId, &Offered))| {
+            server == id && source.offered.as_ref().is_some_and(|mine| Arc::ptr_eq(mine, offered))
+        };
+        self.tools == table.entries().len() && mine.zip(table.offers()).all(same)
+    }
+
     fn segments(&self) -> impl Iterator<Item = &Segment> {
         self.sources.values().map(|source| &*source.segment)
     }
@@ -158,23 +167,22 @@ impl ToolIndex {
         let mut namespaces: BTreeMap<&str, usize> = BTreeMap::new();
         let mut admitted = Vec::with_capacity(self.tools);
         for segment in self.segments() {
-            // A server's tools have one label: they are counted together.
-            let mut run: (&str, usize) = ("", 0);
-            for (document, outline) in segment.documents.iter().zip(&segment.outlines) {
-                let entry = &document.entry;
-                if !pool.admits(entry) {
-                    continue;
+            let first = admitted.len();
+            let outlined = segment.documents.iter().zip(&segment.outlines);
+            let outlined = outlined.map(|(document, outline)| (&document.entry, *outline));
+            admitted.extend(outlined.filter(|(entry, _)| pool.admits(entry)));
+            let theirs = admitted.get(first..).unwrap_or_default();
+            match (segment.labels, theirs) {
+                (_, []) => {}
+                // Its tools are not looked at one by one: they lie far apart in memory.
+                (Labels::One, [(entry, _), ..]) => {
+                    *namespaces.entry(entry.namespace_label()).or_default() += theirs.len();
                 }
-                admitted.push((entry, *outline));
-                let label = entry.namespace_label();
-                if run.1 > 0 && run.0 != label {
-                    *namespaces.entry(run.0).or_default() += run.1;
-                    run.1 = 0;
+                (Labels::Several, theirs) => {
+                    for (entry, _) in theirs {
+                        *namespaces.entry(entry.namespace_label()).or_default() += 1;
+                    }
                 }
-                run = (label, run.1 + 1);
-            }
-            if run.1 > 0 {
-                *namespaces.entry(run.0).or_default() += run.1;
             }
         }
         let more = namespaces.len().saturating_sub(NAMESPACES_MAX);

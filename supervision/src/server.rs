@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_actors::asking::asked_directly;
-use pilothouse_actors::catalog::{CatalogMsg, offer};
+use pilothouse_actors::catalog::CatalogMsg;
 use pilothouse_actors::servers::{Power, ServersMsg};
 use pilothouse_actors::slot::Reply;
 use pilothouse_actors::wiring::ServerPlace;
@@ -14,12 +14,9 @@ use pilothouse_messages::connection::ConnectionRejection;
 use pilothouse_messages::error::ServerError;
 use pilothouse_messages::id::{Revision, ServerId};
 use pilothouse_messages::listing::{ListingState, ListingView};
-use pilothouse_messages::registry::ServerTools;
 use pilothouse_messages::server::{ServerState, ServerView};
-use pilothouse_messages::tool::ToolLists;
 use pilothouse_messages::topic::PermissionMode;
-use pilothouse_rules::registry::policy::{PolicyReach, ToolPolicy};
-use pilothouse_rules::registry::{Scope, entries_of};
+use pilothouse_rules::registry::Scope;
 use serde_json::Value;
 
 use crate::inner::Inner;
@@ -158,7 +155,7 @@ impl ServerHandle {
 
     /// The server as it is, from snapshots; never waits.
     pub fn view(&self) -> ServerView {
-        self.place().view(&self.inner.wiring.catalog)
+        self.place().view(&self.inner.wiring)
     }
 
     /// Calls a tool by the name that the server gave it, outside any turn. The same gate applies: a tool that needs a
@@ -184,23 +181,11 @@ impl ServerHandle {
         outside::call(wiring, asked, (tenant, None), PermissionMode::Default).await
     }
 
-    /// What an embedder should look at: rules of the server's lists that mean none of the tools that it has listed; none
-    /// until it has. Reckoned from the listing at each call; never waits.
+    /// What an embedder should look at: rules of the server's lists that mean none of the tools that it has listed, and
+    /// tools whose schema cannot be used, so that their arguments are not checked. Looked for behind each change of a
+    /// listing; also in [`view`](Self::view). From a snapshot; never waits.
     pub fn warnings(&self) -> Vec<String> {
-        let place = self.place();
-        let definition = &place.definition;
-        let listing = match self.inner.wiring.catalog.places.load().get(self.id()) {
-            Some(place) => place.view.clone(),
-            None => return Vec::new(),
-        };
-        if definition.tools.is_open() || listing.listing.is_none() {
-            return Vec::new();
-        }
-        // The registry leaves out what the lists do, so they are held against all that was listed, under their names.
-        let everything = ServerTools { tools: ToolLists::default(), ..offer(definition, (*listing).clone()) };
-        let entries = entries_of(&everything);
-        let policy = ToolPolicy::of(&definition.tools, PolicyReach::Server(self.id().clone()));
-        policy.unmatched(&entries).iter().map(ToString::to_string).collect()
+        self.inner.wiring.registry.warnings.load().get(self.id()).cloned().unwrap_or_default()
     }
 
     /// The wire name of a tool, by the name that the server gave it; `None` until it was listed.

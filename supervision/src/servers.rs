@@ -314,7 +314,7 @@ impl ServersShell {
         let Some(server) = self.servers.get_mut(id) else { return Err(ConnectionRejection::Removed) };
         let directives = server.decide(self.newest, command)?;
         if server.publish_phase() {
-            let view = server.place.view(&self.wiring.catalog);
+            let view = server.place.view(&self.wiring);
             log(&view);
             self.wiring.events.publish(RuntimeEvent::Server(Box::new(view)));
         }

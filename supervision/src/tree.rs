@@ -8,7 +8,7 @@ use pilothouse_messages::tree::TreeNode;
 pub(crate) fn picture(wiring: &Wiring) -> TreeNode {
     let mut servers = node(&wiring.servers.slot);
     for place in wiring.servers.places.load().values() {
-        let view = place.view(&wiring.catalog);
+        let view = place.view(wiring);
         let mut child = node(&place.slot);
         child.state = state_name(view.state).to_owned();
         child.restarts = view.restarts;

@@ -12,7 +12,7 @@ use pilothouse::topic::{ConfigPatch, Configured, Setting};
 use serde_json::{Value, json};
 
 use crate::fake::{Fake, Mood, tool};
-use crate::stage::{Stage, call, calls, memory, peer, plays, said, thinks};
+use crate::stage::{Stage, call, calls, holds, memory, peer, plays, said, thinks};
 
 const META: [&str; 3] = ["tool_inspect", "tool_invoke", "tool_search"];
 
@@ -161,7 +161,7 @@ async fn lists_and_window_survive_a_crash() {
     drop(Stage::on(runtime, "t", config.clone()).await);
     let runtime = plays([]).store(store.crash()).start().await;
     let topic = runtime.topic("t").await.expect("it is stored");
-    crate::stage::holds("it is loaded", || topic.view().is_some()).await;
+    holds("it is loaded", || topic.view().is_some()).await;
     assert_eq!(topic.view().map(|view| view.config.clone()), Some(config));
 }
 
@@ -179,8 +179,28 @@ async fn a_servers_lists_say_which_of_its_tools_there_are() {
     let a = stage.server("a");
     assert_eq!(a.call("leap", &json!({})).await.outcome, CallOutcome::Rejected);
     assert_eq!(said(&a.call("look", &json!({})).await), "succeeded: look did it");
-    let warnings = a.warnings();
+    holds("it is looked through", || !a.warnings().is_empty()).await;
+    let warnings = a.view().warnings;
     assert!(matches!(warnings.as_slice(), [lok] if lok.contains("\"lok\"")), "{warnings:?}");
+    assert_eq!(stage.server("b").view().warnings, Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_whose_arguments_are_not_checked_is_named_in_its_servers_view_until_it_is_mended() {
+    let mut odd = tool("odd", "Is odd.");
+    odd["inputSchema"]["properties"] = json!({"a": {"$ref": "https://example.com/schema.json"}});
+    let offered = Fake::new(Mood::Well, [tool("look", "Looks."), odd]);
+    let stage = plays([]).server(fake("a", &offered)).raise().await;
+    let a = stage.server("a");
+    holds("it is looked through", || !a.view().warnings.is_empty()).await;
+    let warnings = a.warnings();
+    assert!(
+        matches!(warnings.as_slice(), [odd] if odd.starts_with("the arguments of \"odd\" are not checked: ")),
+        "{warnings:?}"
+    );
+    offered.offers([tool("look", "Looks."), tool("odd", "Is odd.")]);
+    a.refresh().await.expect("it lists");
+    holds("it is looked through again", || a.view().warnings.is_empty()).await;
 }
 
 /// Texts of which each would leave its place in a prompt if it were put there as it is.

@@ -14,7 +14,7 @@ use pilothouse_messages::time::Timestamp;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::CatalogPort;
+use super::Wiring;
 use crate::connection::ConnectionMsg;
 use crate::processes::Processes;
 use crate::protocol::Spoken;
@@ -151,7 +151,7 @@ impl ServerPlace {
     }
 
     /// The server as it is now, put together from snapshots.
-    pub fn view(&self, catalog: &CatalogPort) -> ServerView {
+    pub fn view(&self, wiring: &Wiring) -> ServerView {
         let phase = self.phase.borrow().clone();
         let mut view = ServerView::new(self.definition.id.clone(), self.definition.name.clone(), phase.since);
         view.state = phase.state;
@@ -171,11 +171,12 @@ impl ServerPlace {
         view.awaits = caught_now(|| self.connector.awaits()).unwrap_or_default();
         // Not through `read`: looking at a server is no wish for its tools.
         if let Some(listing) =
-            catalog.places.load().get(&self.definition.id).and_then(|p| p.view.listing.clone())
+            wiring.catalog.places.load().get(&self.definition.id).and_then(|p| p.view.listing.clone())
         {
             view.revision = Some(listing.revision);
             view.tools = listing.tools.len();
         }
+        view.warnings = wiring.registry.warnings.load().get(&self.definition.id).cloned().unwrap_or_default();
         view
     }
 }

@@ -131,6 +131,8 @@ fn search(raw: &str, sight: &Sight<'_>, shelf: &Shelf<'_>, inspected: &mut Inspe
 struct Unlisted<'a> {
     sight: &'a Sight<'a>,
     shelf: &'a Shelf<'a>,
+    /// Whether the index may have tools that the table has not.
+    lags: bool,
     /// The names in the block, which is asked about every tool.
     shown: HashSet<&'a str>,
 }
@@ -139,7 +141,7 @@ impl ToolPool for Unlisted<'_> {
     fn admits(&self, entry: &Entry) -> bool {
         let is_current = |known: &Arc<Entry>| known.fingerprint == entry.fingerprint;
         self.sight.scope.admits(entry)
-            && self.sight.table.get(&entry.name).is_some_and(is_current)
+            && (!self.lags || self.sight.table.get(&entry.name).is_some_and(is_current))
             && !self.shown.contains(entry.name.as_str())
     }
 
@@ -151,7 +153,8 @@ impl ToolPool for Unlisted<'_> {
 fn found(input: &SearchInput, sight: &Sight<'_>, shelf: &Shelf<'_>) -> Found {
     let question = Question { text: &input.query, namespace: input.namespace.as_deref(), limit: input.limit };
     let shown = sight.block.tools.iter().map(|tool| tool.name.as_str()).collect();
-    let answer = shelf.index.search(&question, &Unlisted { sight, shelf, shown });
+    let lags = !shelf.index.is_of(sight.table);
+    let answer = shelf.index.search(&question, &Unlisted { sight, shelf, lags, shown });
     let findings = answer.hits.into_iter().map(|hit| {
         let trouble = (!hit.is_up).then(|| (shelf.trouble)(&hit.entry)).flatten();
         Finding { entry: hit.entry, trouble }

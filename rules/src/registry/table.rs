@@ -52,6 +52,11 @@ impl ToolTable {
         self.by_source.get(server)?.get(tool)
     }
 
+    /// The tools of one server, by their raw names.
+    pub fn of_server(&self, server: &ServerId) -> impl Iterator<Item = &Arc<Entry>> {
+        self.by_source.get(server).into_iter().flat_map(|offered| offered.values())
+    }
+
     /// The tools in scope, sorted by the bytes of their names.
     pub fn select_active(&self, scope: &Scope) -> impl Iterator<Item = &Arc<Entry>> {
         self.entries.iter().filter(|entry| scope.admits(entry))

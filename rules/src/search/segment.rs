@@ -33,6 +33,14 @@ pub(super) struct Segment {
     names: Vec<(Box<str>, Place)>,
     /// Bytes of the longest of them; what is longer begins none.
     longest: usize,
+    pub(super) labels: Labels,
+}
+
+/// Whether a source's tools stand under one label, as a server's do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Labels {
+    One,
+    Several,
 }
 
 impl Segment {
@@ -76,7 +84,13 @@ impl Segment {
             places.entry(*key).or_insert(at..at).end = at + 1;
         }
         let postings = all.into_iter().map(|(_, posting)| posting).collect();
-        Self { documents, outlines, places, postings, names, longest }
+        let mut labelled = documents.iter().map(|document| document.entry.namespace_label());
+        let first = labelled.next();
+        let labels = match labelled.all(|label| Some(label) == first) {
+            true => Labels::One,
+            false => Labels::Several,
+        };
+        Self { documents, outlines, places, postings, names, longest, labels }
     }
 
     /// Whether it was made of these very entries.

@@ -14,7 +14,7 @@ use super::stem::stem;
 /// How sure a sign the other word is, where the word itself is 1: it is as often meant otherwise as not.
 pub(super) const SHARE: f32 = 0.5;
 
-const ROWS: [&[&str]; 36] = [
+const ROWS: [&[&str]; 37] = [
     // What is done to a record.
     &["create", "add", "new", "insert"],
     &["create", "generate", "make", "build"],
@@ -31,6 +31,8 @@ const ROWS: [&[&str]; 36] = [
     // What is done to a document or a picture.
     &["read", "load", "open", "view"],
     &["write", "save", "store", "export"],
+    // Who writes a text into a document adds it.
+    &["write", "add", "append", "insert"],
     &["convert", "transform", "translate"],
     &["merge", "combine", "join"],
     &["summarize", "summary", "abstract"],

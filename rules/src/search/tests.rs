@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use pilothouse_messages::json::JsonText;
 use pilothouse_messages::tool::ToolDefinition;
-use proptest::prelude::{ProptestConfig, any, proptest};
+use proptest::prelude::{ProptestConfig, any, prop_assert, proptest};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -203,7 +203,11 @@ proptest! {
                 true => tell_offer(&mut registry, offer(id, &["search_issue", "get_mail", "mail说明", "x"][..tools])),
                 false => tell(&mut registry, &withdraw(id)),
             };
-            index = index.updated(&registry.table());
+            let table = registry.table();
+            // What an older index says it is of, is of the same tools.
+            prop_assert!(!index.is_of(&table) || index.entries().all(|entry| table.get(&entry.name) == Some(entry)));
+            index = index.updated(&table);
+            prop_assert!(index.is_of(&table));
         }
         assert_eq!(ask(&index, &text), ask(&ToolIndex::new(&registry.table()), &text));
     }

@@ -19,7 +19,31 @@ fn edits_are_counted_and_given_up_at_the_bound() {
         ("abcdefgh", "x", 4, 4),
     ];
     for (from, to, bound, expected) in rows {
-        assert_eq!(edits(from.as_bytes(), to.as_bytes(), bound), expected, "{from} {to} {bound}");
+        let written = Written::of(from.into());
+        assert_eq!(written.edits(to.as_bytes(), bound), expected, "{from} {to} {bound}");
+    }
+}
+
+/// The textbook's table, row by row.
+fn by_the_table(from: &[u8], to: &[u8]) -> usize {
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (i, a) in from.iter().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, b) in to.iter().enumerate() {
+            let replaced = diagonal + usize::from(a != b);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[to.len()]
+}
+
+proptest::proptest! {
+    #[test]
+    fn edits_are_as_many_as_the_textbooks_table_says(
+        from in proptest::collection::vec(97..101_u8, 0..=64), to in proptest::collection::vec(97..101_u8, 0..=64),
+    ) {
+        proptest::prop_assert_eq!(Written::of(from.clone()).edits(&to, usize::MAX), by_the_table(&from, &to));
     }
 }
 
