@@ -5,12 +5,14 @@
 //! tests assert that.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use serde_json::Value;
 
+#[path = "faults/named.rs"]
+mod named;
 #[path = "faults/rows.rs"]
 mod rows;
+use named::{missing, read};
 use rows::ROWS;
 
 /// Families of which every fault has its row here.
@@ -32,11 +34,6 @@ const OPEN: [(&str, &str); 1] =
 /// Faults that cannot happen here, or where we chose otherwise: each has its line on the page.
 const EXEMPT_MAX: usize = 10;
 const PAGE: &str = "docs/decisions/faults.md";
-
-fn read(path: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
-    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
 
 /// The ids of the bank, each with its family.
 fn bank() -> BTreeMap<String, String> {
@@ -86,22 +83,6 @@ fn every_fault_has_a_row_or_says_why_not() {
 
 #[test]
 fn every_row_names_tests_that_exist_and_run() {
-    let mut wrong = Vec::new();
-    for (id, tests) in ROWS {
-        assert!(!tests.is_empty(), "{id} names a test");
-        for (file, names) in *tests {
-            let text = read(file);
-            for name in *names {
-                let (before, _) = text.split_once(&format!("fn {name}(")).unwrap_or_default();
-                let attributes = before.rsplit("\n\n").next().unwrap_or_default();
-                if !attributes.contains("#[tokio::test") && !attributes.contains("#[test]") {
-                    wrong.push(format!("{id}: {file} has no test `{name}`"));
-                }
-                if attributes.contains("#[ignore") {
-                    wrong.push(format!("{id}: {file} does not run `{name}`"));
-                }
-            }
-        }
-    }
+    let wrong: Vec<_> = ROWS.iter().flat_map(|(id, tests)| missing(id, tests)).collect();
     assert!(wrong.is_empty(), "\n  {}", wrong.join("\n  "));
 }

@@ -1,5 +1,6 @@
-//! The fuzz targets on real catalogs and on some thousand mutations of them, drawn from a seed: what a short run of a
-//! fuzzer would find is found by every run of the tests. `fuzz/` has the same targets for a long one.
+//! The fuzz targets on some of what a fuzzer has found worth keeping (`fuzz/corpus/`), on real catalogs, and on some thousand
+//! mutations of both, drawn from a seed: what a short run of a fuzzer would find is found by every run of the tests. The
+//! workspace `fuzz/` has the same targets for a long one.
 
 use std::path::Path;
 
@@ -133,18 +134,34 @@ fn tools() -> Vec<Value> {
         .collect()
 }
 
-/// Runs the target on the whole corpus, then on mutations of it; a failure names its input.
-fn check(what: &str, corpus: Vec<Vec<u8>>, target: fn(&[u8])) {
-    let corpus: Vec<_> = corpus.into_iter().filter(|seed| seed.len() <= BYTES_MAX).collect();
+/// Of what a fuzzer has kept for this target because it reached something new: some short inputs.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test reads its corpus; the rule that it tries reaches nothing"
+)]
+fn kept(what: &str) -> Vec<Vec<u8>> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/corpus").join(what);
+    let mut files: Vec<_> =
+        std::fs::read_dir(directory).expect("the corpus").map(|file| file.expect("a file").path()).collect();
+    files.sort();
+    assert!(files.len() > 20, "a corpus is kept for {what}");
+    files.iter().map(|file| std::fs::read(file).expect("a file")).collect()
+}
+
+/// Runs the target on what was kept and on the listed inputs, then on mutations of both; a failure names its input.
+fn check(what: &str, listed: Vec<Vec<u8>>, target: fn(&[u8])) {
+    let kept = kept(what);
+    let mut corpus: Vec<_> = listed.into_iter().filter(|seed| seed.len() <= BYTES_MAX).collect();
     assert!(corpus.len() > 100, "there is a corpus for {what}");
     let mut draw = Draw(0x9E37_79B9_7F4A_7C15);
     let run = |input: &[u8]| {
         let ended = std::panic::catch_unwind(|| target(input));
         assert!(ended.is_ok(), "{what} fails on {:?}", String::from_utf8_lossy(input));
     };
-    for seed in corpus.iter().step_by(7) {
+    for seed in kept.iter().chain(corpus.iter().step_by(7)) {
         run(seed);
     }
+    corpus.extend(kept);
     for _ in 0..MUTATIONS {
         let seed = &corpus[draw.below(corpus.len())];
         run(&mutated(seed, &mut draw));
@@ -162,19 +179,19 @@ fn name_of(tool: &Value) -> &str {
 #[test]
 fn any_texts_have_a_name_that_every_provider_takes() {
     let corpus = tools().iter().map(|tool| joined(&["server", "A Server", name_of(tool)])).collect();
-    check("a name", corpus, targets::names);
+    check("names", corpus, targets::names);
 }
 
 #[test]
 fn any_json_is_shown_as_a_schema_that_its_provider_takes() {
     let corpus = tools().iter().map(|tool| tool["inputSchema"].to_string().into_bytes()).collect();
-    check("a schema", corpus, targets::schema);
+    check("schema", corpus, targets::schema);
 }
 
 #[test]
 fn any_tool_has_a_bounded_signature() {
     let corpus = tools().iter().map(|tool| tool.to_string().into_bytes()).collect();
-    check("a signature", corpus, targets::signature);
+    check("signature", corpus, targets::signature);
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Which tests answer each fault of the bank.
 
-/// A file, and tests in it.
-pub(crate) type Tests = (&'static str, &'static [&'static str]);
+use super::named::Tests;
 
 const NAMES: &str = "tests/behaviour/faults/names.rs";
 const SCHEMAS: &str = "tests/behaviour/faults/schemas.rs";
