@@ -3,7 +3,8 @@ use std::sync::Arc;
 
 use pilothouse_messages::id::ServerId;
 
-use super::{Approach, Gate, PublicOnly, Refusal, ServerPolicy, why_not_public};
+use super::gate::Refusal;
+use super::{Approach, Gate, PublicOnly, ServerPolicy, why_not_public};
 use crate::BoxFuture;
 
 #[test]
