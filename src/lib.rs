@@ -160,6 +160,14 @@ pub mod oauth {
     };
 }
 
+/// Questions of servers to people: forms to fill in and pages to visit.
+pub mod question {
+    pub use pilothouse_messages::id::QuestionId;
+    pub use pilothouse_messages::question::{
+        Answer, AnswerOutcome, PersonAsk, QuestionCard, QuestionEnd, QuestionWord, Reply,
+    };
+}
+
 /// What a provider is shown of a tool: schemas in its dialect, its rules, signatures.
 ///
 /// A [`Model`](model::Model) of the embedder's own turns the tools of a request into its provider's dialect with

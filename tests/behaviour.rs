@@ -37,6 +37,8 @@ mod models;
 mod past;
 #[path = "behaviour/protocol.rs"]
 mod protocol;
+#[path = "behaviour/questions.rs"]
+mod questions;
 #[path = "behaviour/queue.rs"]
 mod queue;
 #[path = "behaviour/races.rs"]

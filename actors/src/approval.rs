@@ -2,7 +2,7 @@
 //!
 //! | Owns | Receives (what, from whom) | Asks of | Fails when, and then | Bounded by |
 //! |---|---|---|---|---|
-//! | the ledger: cards, decisions, debts, grants | `Open`, `Withdraw`, `Pay` from sessions; `Decide`, `Revoke` from handles; `Void` from the gate; ticks from itself | nobody: it tells topics, and tells them again | a record does not become durable: held askers get the store's error, a fresh one reads the ledger back; after an I/O error, or damage, nothing is approved any more | 256 letters; 64 open cards a topic; 10 000 grants |
+//! | the ledger: cards, decisions, debts, grants, questions | `Open`, `Withdraw`, `Pay` from sessions; `Decide`, `Revoke` from handles; `Void` from the gate; ticks from itself | nobody: it tells topics, and tells them again | a record does not become durable: held askers get the store's error, a fresh one reads the ledger back; after an I/O error, or damage, nothing is approved any more | 256 letters; 64 open cards a topic; 10 000 grants |
 //!
 //! A card is shown only after it is stored, and a decision is durable before anybody sees it. A decision is owed to
 //! its topic until the topic has recorded it: it is told at start and every 30 s. So is a card that waits, since the
@@ -12,6 +12,7 @@ mod clock;
 mod grants;
 mod journal;
 mod open;
+mod questions;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,9 +20,11 @@ use std::sync::Arc;
 use pilothouse_messages::approval::{ApprovalCommand, ApprovalDirective, ApprovalEvent, Card};
 use pilothouse_messages::error::StoreError;
 use pilothouse_messages::grant::Grant;
-use pilothouse_messages::id::{GrantId, TopicId};
+use pilothouse_messages::id::{GrantId, QuestionId, TopicId};
+use pilothouse_messages::question::{QuestionCard, QuestionEnd};
 use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::topic::{CardNews, TopicCommand};
+use pilothouse_messages::tree::RuntimeEvent;
 use pilothouse_rules::Decider;
 use pilothouse_rules::approval::Ledger;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
@@ -38,6 +41,7 @@ use clock::ClockWatch;
 pub use grants::LiveGrants;
 use journal::{LedgerJournal, Loaded};
 pub use open::{CardChange, OpenCards};
+pub use questions::OpenQuestions;
 
 /// What the actor is born with.
 pub struct ApprovalArgs {
@@ -138,9 +142,10 @@ fn own(message: OwnMsg) -> Letter<ApprovalMsg> {
     Letter::inside(ApprovalMsg::Own(Own(message)))
 }
 
-fn topic_of(directive: ApprovalDirective) -> TopicId {
+fn topic_of(directive: ApprovalDirective) -> Option<TopicId> {
     match directive {
-        ApprovalDirective::TellTopic { topic, .. } => topic,
+        ApprovalDirective::TellTopic { topic, .. } => Some(topic),
+        ApprovalDirective::TellAsker { .. } => None,
     }
 }
 
@@ -153,6 +158,10 @@ pub enum LedgerChange {
     Given(Arc<Grant>),
     /// A grant is over.
     Over(GrantId),
+    /// A question waits.
+    Asked(Arc<QuestionCard>),
+    /// A question has its last word.
+    Answered(QuestionId, QuestionEnd),
 }
 
 impl Pictured for Ledger {
@@ -181,6 +190,17 @@ impl Pictured for Ledger {
                 | ApprovalEvent::ForeignDecider { .. }
                 | ApprovalEvent::DecisionRefused { .. }
                 | ApprovalEvent::ClockJumped { .. } => {}
+                ApprovalEvent::Asked { card, .. } => {
+                    changes.extend(self.question(card.question).cloned().map(LedgerChange::Asked));
+                }
+                ApprovalEvent::Answered { question, word, by, content: _, at } => {
+                    let end = QuestionEnd { word: *word, by: Some(by.clone()), at: *at };
+                    changes.push(LedgerChange::Answered(*question, end));
+                }
+                ApprovalEvent::QuestionOver { question, word, reason: _, at } => {
+                    let end = QuestionEnd { word: *word, by: None, at: *at };
+                    changes.push(LedgerChange::Answered(*question, end));
+                }
             }
         }
         changes
@@ -259,18 +279,24 @@ impl ApprovalShell {
         };
         self.wiring.approval.open.replace(ledger.open_cards());
         self.wiring.approval.grants.replace(ledger.grants().cloned());
+        let orphans = self.wiring.approval.questions.replace(ledger.open_questions());
         self.clock.begin(loaded.newest);
         let durable = Durable::new(ledger, loaded.journal, ground, loaded.newest);
         let early = self.phase.begin(durable);
         self.arm();
         self.wake_topics();
+        if !orphans.is_empty() {
+            // The calls that asked ended with their process; a server that still wants to know asks again.
+            let reason = "the runtime was started again, so its call is gone".to_owned();
+            self.commit(&ApprovalCommand::DropQuestions { questions: orphans, reason }, None)?;
+        }
         early.into_iter().try_for_each(|letter| self.take(letter))
     }
 
     /// Wakes the topics that there is news for, then tells it: one whose turn was stopped has nothing else that
     /// wakes it.
     fn wake_topics(&self) {
-        let topics: BTreeSet<_> = self.news().into_iter().map(topic_of).collect();
+        let topics: BTreeSet<_> = self.news().into_iter().filter_map(topic_of).collect();
         let (actor, wiring) = (self.myself.clone(), self.wiring.clone());
         self.tasks.spawn(async move {
             for topic in topics {
@@ -368,6 +394,16 @@ impl ApprovalShell {
                 LedgerChange::Card(card) => cards.push(card),
                 LedgerChange::Given(grant) => self.wiring.approval.grants.give(grant),
                 LedgerChange::Over(grant) => self.wiring.approval.grants.end(grant),
+                LedgerChange::Asked(card) => {
+                    self.wiring.approval.questions.show(card.clone());
+                    self.wiring.events.publish(RuntimeEvent::QuestionAsked(Box::new((*card).clone())));
+                }
+                LedgerChange::Answered(question, end) => {
+                    if let Some(card) = self.wiring.approval.questions.end(question) {
+                        let topic = card.topic.clone();
+                        self.wiring.events.publish(RuntimeEvent::QuestionOver { question, topic, end });
+                    }
+                }
             }
         }
         self.wiring.approval.open.change(cards);
@@ -381,6 +417,9 @@ impl ApprovalShell {
                     let command = Box::new(TopicCommand::Card { approval, news });
                     place.slot.inform(SessionMsg::Command { command, reply: None });
                 }
+            }
+            ApprovalDirective::TellAsker { question, reply } => {
+                self.wiring.approval.questions.tell(question, reply);
             }
         }
     }

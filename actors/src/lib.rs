@@ -15,6 +15,7 @@ mod demand;
 pub mod durable;
 pub mod gate;
 pub mod hub;
+pub mod people;
 pub mod phase;
 pub mod processes;
 pub mod protocol;

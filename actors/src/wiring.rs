@@ -29,7 +29,7 @@ use pilothouse_rules::surface::ShownTools;
 use pilothouse_rules::tokens::TokenCounter;
 use tokio::sync::{Semaphore, watch};
 
-use crate::approval::{ApprovalMsg, LiveGrants, OpenCards};
+use crate::approval::{ApprovalMsg, LiveGrants, OpenCards, OpenQuestions};
 use crate::aside::Asides;
 use crate::asking::InspectedLedger;
 use crate::bus::EventBus;
@@ -146,6 +146,7 @@ impl Wiring {
                 slot: Slot::new("approval", bounds),
                 open: OpenCards::default(),
                 grants: LiveGrants::default(),
+                questions: OpenQuestions::default(),
                 stopped: ArcSwapOption::empty(),
             },
             catalog: CatalogPort { slot: Slot::new("catalog", bounds), places: ArcSwap::default() },
@@ -198,6 +199,8 @@ pub struct ApprovalPort {
     pub open: OpenCards,
     /// The grants that hold.
     pub grants: LiveGrants,
+    /// What servers ask, and who waits for the answers.
+    pub questions: OpenQuestions,
     /// Why nothing is approved any more in this process; written by its actor.
     pub stopped: ArcSwapOption<StoreError>,
 }

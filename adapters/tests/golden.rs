@@ -37,6 +37,8 @@ use serde::de::DeserializeOwned;
 
 #[path = "golden/checkpoints.rs"]
 mod checkpoints;
+#[path = "golden/questions.rs"]
+mod questions;
 #[path = "golden/steered.rs"]
 mod steered;
 
@@ -435,6 +437,9 @@ fn approval_events() -> Vec<ApprovalEvent> {
         refused(RefusedDecision::Unfit),
         ApprovalEvent::ClockJumped { from: at, to: Timestamp(1_700_000_000_000), at },
     ]
+    .into_iter()
+    .chain(questions::events(at))
+    .collect()
 }
 
 fn listing() -> Listing {

@@ -9,8 +9,9 @@ use crate::approval::{RefusedDecision, Verdict};
 use crate::call::CallOutcome;
 use crate::digest::Digest;
 use crate::grant::{Grant, GrantEnd, GrantPlace};
-use crate::id::{ApprovalId, Attempt, CallId, GrantId, TenantId, TopicId};
+use crate::id::{ApprovalId, Attempt, CallId, GrantId, QuestionId, TenantId, TopicId};
 use crate::json::JsonText;
+use crate::question::{QuestionCard, QuestionWord};
 use crate::time::Timestamp;
 use crate::tool::{Effect, ToolSource};
 use crate::topic::command::{Payment, ResolvedTool};
@@ -221,6 +222,26 @@ pub enum AuditFact {
         name: String,
         /// Why, as the model was told.
         reason: String,
+    },
+    /// A server asked a person.
+    QuestionAsked {
+        /// The question.
+        card: Box<QuestionCard>,
+        /// What an answer may be bound to.
+        digest: Digest,
+    },
+    /// A question has its last word.
+    QuestionEnded {
+        /// The question.
+        question: QuestionId,
+        /// How it ended.
+        word: QuestionWord,
+        /// Who answered.
+        by: Option<String>,
+        /// Digest of what was written.
+        content: Option<Digest>,
+        /// Why it ended without an answer.
+        reason: Option<String>,
     },
     /// A call has its result.
     Finished {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::connection::ConnectionRejection;
-use crate::id::{ApprovalId, GrantId, IdError, ServerId, TopicId};
+use crate::id::{ApprovalId, GrantId, IdError, QuestionId, ServerId, TopicId};
 use crate::registry::RegistryError;
 use crate::topic::rejection::TopicRejection;
 
@@ -318,6 +318,28 @@ pub struct RevokeError {
     pub grant: GrantId,
     /// Why.
     pub source: AskError,
+}
+
+/// Why an answer to a server's question was not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AnswerError {
+    /// What was written does not fit the question; nothing was answered.
+    #[error("the answer to {question} was refused: {reason}")]
+    Refused {
+        /// The question.
+        question: QuestionId,
+        /// In plain words, with what to do.
+        reason: String,
+    },
+    /// The ledger could not be asked.
+    #[error("no answer about the question {question}")]
+    Ask {
+        /// The question.
+        question: QuestionId,
+        /// Why.
+        source: AskError,
+    },
 }
 
 /// Why a server was not reached, or not changed.

@@ -82,7 +82,12 @@ impl ArgumentRule {
 
 /// Digest of a call's arguments, as [`ArgumentRule::Exact`] compares it.
 pub fn arguments_digest(arguments: &JsonText) -> Digest {
-    Digest::of_json("pilothouse/arguments/1", &arguments.value())
+    digest_of_arguments(&arguments.value())
+}
+
+/// The same digest, of arguments that are parsed already.
+pub fn digest_of_arguments(arguments: &serde_json::Value) -> Digest {
+    Digest::of_json("pilothouse/arguments/1", arguments)
 }
 
 /// What a decider wants to be allowed from now on, beside the card.

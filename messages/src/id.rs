@@ -220,6 +220,36 @@ impl fmt::Debug for ApprovalId {
     }
 }
 
+/// Names one question of a server.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct QuestionId(pub Digest);
+
+impl QuestionId {
+    /// The question that a call asks at this moment; `n` tells those of one moment apart.
+    pub fn of(topic: &TopicId, call: CallId, at: crate::time::Timestamp, n: u64) -> Self {
+        let call = call.to_string();
+        let parts = [topic.as_str().as_bytes(), call.as_bytes(), &at.0.to_be_bytes(), &n.to_be_bytes()];
+        Self(Digest::of_parts("pilothouse/question-id/1", &parts))
+    }
+
+    /// Reads the 64 hex digits that [`fmt::Display`] writes.
+    pub fn parse(text: &str) -> Option<Self> {
+        Digest::parse(text).map(Self)
+    }
+}
+
+impl fmt::Display for QuestionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for QuestionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// One grant, named by the digest of the card whose decision gave it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -20,6 +20,7 @@ pub mod meta;
 pub mod model;
 pub mod process;
 pub mod protocol;
+pub mod question;
 pub mod record;
 pub mod registry;
 pub mod scope;

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use crate::id::{Revision, ServerId, TopicId};
+use crate::id::{QuestionId, Revision, ServerId, TopicId};
+use crate::question::{QuestionCard, QuestionEnd};
 use crate::server::ServerView;
 use crate::topic::view::TopicStatus;
 
@@ -74,6 +75,17 @@ pub enum RuntimeEvent {
     TopicOpened {
         /// Which.
         topic: TopicId,
+    },
+    /// A server asks a person; the question is durable.
+    QuestionAsked(Box<QuestionCard>),
+    /// A question has its last word.
+    QuestionOver {
+        /// Which.
+        question: QuestionId,
+        /// The topic whose call asked.
+        topic: TopicId,
+        /// The last word.
+        end: QuestionEnd,
     },
     /// The subscriber was too slow: this many events are missing.
     Lagged {

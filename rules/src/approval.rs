@@ -13,11 +13,14 @@
 //!
 //! A decision that changes nothing is recorded, too, within a bound: an auditor sees who tried what.
 //!
+//! What servers ask of people lies beside the cards: the first answer wins, and a question whose call is gone is over.
+//!
 //! An approval may also give a grant, in the same batch; a grant ends when it is revoked, its time or turn is over, or
 //! what it was given for has changed. One that has ended never comes back.
 
 mod grants;
 mod pending;
+mod questions;
 mod refused;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,6 +42,7 @@ use crate::cut::{NAME_BYTES, cut};
 use crate::grant::{GrantBook, given};
 use crate::{Decider, Decision};
 use pending::Pending;
+use questions::Questions;
 use refused::Refused;
 
 type Outcome = Decision<ApprovalEvent, ApprovalDirective, ApprovalAnswer>;
@@ -59,6 +63,8 @@ pub struct Ledger {
     grants: GrantBook,
     /// How many decisions that changed nothing are recorded.
     refused: Refused,
+    /// What servers ask.
+    questions: Questions,
 }
 
 /// What is kept of a card that has its last word.
@@ -88,6 +94,7 @@ impl Ledger {
             debts: BTreeMap::new(),
             grants: GrantBook::default(),
             refused: Refused::default(),
+            questions: Questions::default(),
         }
     }
 
@@ -226,8 +233,9 @@ impl Ledger {
 
     fn tick(&self, now: Timestamp) -> Outcome {
         let (events, news): (Vec<_>, Vec<_>) = self.pending.due(now).map(|card| expiry(now, card)).unzip();
-        let directives = self.resume().into_iter().chain(news).collect();
-        let events = events.into_iter().chain(self.grants_over(now)).collect();
+        let (over, told) = self.questions_over(now);
+        let directives = self.resume().into_iter().chain(news).chain(told).collect();
+        let events = events.into_iter().chain(self.grants_over(now)).chain(over).collect();
         Decision { answer: ApprovalAnswer::Noted, events, directives }
     }
 
@@ -328,6 +336,11 @@ impl Decider for Ledger {
             ApprovalCommand::Tick => Ok(self.tick(now)),
             ApprovalCommand::Refuse { approval, by, why } => Ok(self.unfit(now, *approval, by, *why)),
             ApprovalCommand::Clock { from, to } => Ok(self.clock_jumped(now, *from, *to)),
+            ApprovalCommand::Ask(card) => self.ask(now, card),
+            ApprovalCommand::Answer { question, answer } => Ok(self.answer(now, *question, answer)),
+            ApprovalCommand::DropQuestions { questions, reason } => {
+                Ok(self.drop_questions(now, questions, reason))
+            }
         }
     }
 
@@ -354,6 +367,13 @@ impl Decider for Ledger {
                 self.refused.count(card, *at);
             }
             ApprovalEvent::ClockJumped { from: _, to: _, at } => self.refused.count(None, *at),
+            ApprovalEvent::Asked { card, at: _ } => self.questions.open(card),
+            ApprovalEvent::Answered { question, word, by, content, at } => {
+                self.questions.end(*question, *word, Some(by.clone()), *content, *at);
+            }
+            ApprovalEvent::QuestionOver { question, word, reason: _, at } => {
+                self.questions.end(*question, *word, None, None, *at);
+            }
             ApprovalEvent::Granted { grant } => self.grants.insert(Arc::new(grant.clone())),
             ApprovalEvent::GrantEnded { grant, end: _, at: _ } => drop(self.grants.remove(*grant)),
             ApprovalEvent::Expired { approval, at } => {
@@ -371,7 +391,8 @@ impl Decider for Ledger {
     }
 
     fn next_deadline(&self) -> Option<Timestamp> {
-        self.pending.next_deadline().into_iter().chain(self.grants.next_end()).min()
+        let ends = [self.pending.next_deadline(), self.grants.next_end(), self.questions.next_deadline()];
+        ends.into_iter().flatten().min()
     }
 
     fn resume(&self) -> Vec<ApprovalDirective> {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use pilothouse_messages::approval::{Card, Decision, GrantFault, Verdict};
 use pilothouse_messages::digest::{Digest, canonical};
 use pilothouse_messages::grant::{
-    ArgumentRule, Grant, GrantOffer, GrantPlace, GrantReach, GrantScope, GrantSubject, arguments_digest,
+    ArgumentRule, Grant, GrantOffer, GrantPlace, GrantReach, GrantScope, GrantSubject, digest_of_arguments,
 };
 use pilothouse_messages::id::{GrantId, TenantId, TopicId, TurnId};
 use pilothouse_messages::json::JsonText;
@@ -174,11 +174,11 @@ impl GrantBook {
         }
         let of_tool = GrantSubject::Tool(asked.tool.source.clone());
         let of_server = asked.tool.source.server().cloned().map(GrantSubject::Server);
-        let mut arguments = Arguments { text: asked.arguments, value: None };
+        let mut arguments = Arguments { text: asked.arguments, value: None, digest: None };
         for subject in [Some(of_tool), of_server].into_iter().flatten() {
             let tenant = asked.tenant.clone();
             let counted = (tenant, subject);
-            let exact = self.exact.contains_key(&counted).then(|| arguments_digest(asked.arguments));
+            let exact = self.exact.contains_key(&counted).then(|| arguments.digest());
             let (tenant, subject) = counted;
             for exact in exact.map(Some).into_iter().chain([None]) {
                 let file = File { tenant: tenant.clone(), subject: subject.clone(), exact };
@@ -195,15 +195,25 @@ impl GrantBook {
     }
 }
 
-/// Arguments that are parsed at most once, and only if a rule asks.
+/// Arguments that are parsed and digested at most once, and only if a rule asks.
 struct Arguments<'a> {
     text: &'a JsonText,
     value: Option<Value>,
+    digest: Option<Digest>,
 }
 
 impl Arguments<'_> {
     fn value(&mut self) -> &Value {
         self.value.get_or_insert_with(|| self.text.value())
+    }
+
+    fn digest(&mut self) -> Digest {
+        if let Some(digest) = self.digest {
+            return digest;
+        }
+        let digest = digest_of_arguments(self.value());
+        self.digest = Some(digest);
+        digest
     }
 }
 
@@ -238,7 +248,7 @@ fn fit(grant: &Grant, asked: &Asked<'_>, arguments: &mut Arguments<'_>) -> Fit {
 
 fn keeps(rule: &ArgumentRule, arguments: &mut Arguments<'_>) -> bool {
     match rule {
-        ArgumentRule::Exact { digest } => arguments_digest(arguments.text) == *digest,
+        ArgumentRule::Exact { digest } => arguments.digest() == *digest,
         ArgumentRule::Equals { pointer, value } => {
             let found = arguments.value().pointer(pointer);
             found.is_some_and(|found| canonical(found) == canonical(&value.value()))

@@ -1,5 +1,8 @@
 //! Decisions and revocations, on their way to the ledger.
 
+use std::future::poll_fn;
+use std::task::Poll;
+
 use pilothouse_actors::approval::ApprovalMsg;
 use pilothouse_actors::gate;
 use pilothouse_actors::wiring::Wiring;
@@ -57,9 +60,33 @@ pub(crate) async fn decide(
             | ApprovalAnswer::Settled(_)
             | ApprovalAnswer::Found(_)
             | ApprovalAnswer::Revoke(_)
-            | ApprovalAnswer::Noted,
+            | ApprovalAnswer::Noted
+            | ApprovalAnswer::Answer(_)
+            | ApprovalAnswer::Over(_),
         ) => Ok(DecideAnswer::Unknown),
     }
+}
+
+/// Decides all of them at once; the answers come in their order.
+pub(crate) async fn decide_each(
+    wiring: &Wiring,
+    decisions: impl IntoIterator<Item = (ApprovalId, Decision)>,
+) -> Vec<(ApprovalId, Result<DecideAnswer, DecideError>)> {
+    let deciding = decisions.into_iter().map(|(approval, decision)| {
+        let deciding = Box::pin(async move { (approval, decide(wiring, approval, decision).await) });
+        (deciding, None)
+    });
+    let mut deciding: Vec<_> = deciding.collect();
+    poll_fn(|cx| {
+        for (future, answer) in deciding.iter_mut().filter(|(_, answer)| answer.is_none()) {
+            if let Poll::Ready(ready) = future.as_mut().poll(cx) {
+                *answer = Some(ready);
+            }
+        }
+        if deciding.iter().all(|(_, answer)| answer.is_some()) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    deciding.into_iter().filter_map(|(_, answer)| answer).collect()
 }
 
 /// Refuses a decision for what it brings, once the ledger has recorded that.
@@ -90,7 +117,9 @@ pub(crate) async fn revoke(
             | ApprovalAnswer::Settled(_)
             | ApprovalAnswer::Decide(_)
             | ApprovalAnswer::Found(_)
-            | ApprovalAnswer::Noted,
+            | ApprovalAnswer::Noted
+            | ApprovalAnswer::Answer(_)
+            | ApprovalAnswer::Over(_),
         )
         | Err(_) => Ok(RevokeAnswer::Unknown),
     }
@@ -122,7 +151,9 @@ async fn owner(
             | ApprovalAnswer::Settled(_)
             | ApprovalAnswer::Decide(_)
             | ApprovalAnswer::Revoke(_)
-            | ApprovalAnswer::Noted,
+            | ApprovalAnswer::Noted
+            | ApprovalAnswer::Answer(_)
+            | ApprovalAnswer::Over(_),
         )
         | Err(_) => Ok(None),
     }

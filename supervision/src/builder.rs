@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use pilothouse_actors::catalog::CatalogMsg;
 use pilothouse_actors::gate::Layers;
+use pilothouse_actors::people::People;
 use pilothouse_actors::registry::{RegistryMsg, registry_of};
 use pilothouse_actors::topics::TopicsMsg;
 use pilothouse_actors::wiring::{Materials, Wiring};
@@ -142,8 +143,9 @@ impl Builder {
         self
     }
 
-    /// Answers what servers ask: roots, sampling, elicitation. Only what it answers is declared to them; without it
-    /// everything is politely refused.
+    /// Answers what servers ask: roots, sampling, elicitation. Only what it answers is declared to them. Without it forms
+    /// and pages of a topic's calls become questions for people ([`Runtime::questions`], [`Runtime::answer`]) unless the
+    /// topic is headless, and everything else is politely refused.
     pub fn asks(mut self, asks: impl Asks) -> Self {
         self.asks = Some(Arc::new(asks));
         self
@@ -270,21 +272,24 @@ impl Builder {
                 return Err(StartError::of(wrong));
             }
         };
-        let wiring = Arc::new(Wiring::new(Materials {
-            limits,
-            clock: self.clock.unwrap_or_else(|| Arc::new(SystemClock)),
-            store: store.into_inner(),
-            models: Arc::new(NamedModels(self.models, self.resolver)),
-            functions,
-            exec,
-            table,
-            asks: self.asks,
-            layers: self.layers,
-            repair: self.repair,
-            counter: self.counter.unwrap_or_else(|| Arc::new(Bytes4)),
-            history: self.history.unwrap_or_else(|| Arc::new(NewestTurns)),
-            servers,
-        }));
+        let asks = self.asks;
+        let wiring = Arc::new_cyclic(|weak| {
+            Wiring::new(Materials {
+                limits,
+                clock: self.clock.unwrap_or_else(|| Arc::new(SystemClock)),
+                store: store.into_inner(),
+                models: Arc::new(NamedModels(self.models, self.resolver)),
+                functions,
+                exec,
+                table,
+                asks: Some(asks.unwrap_or_else(|| Arc::new(People::of(weak.clone())))),
+                layers: self.layers,
+                repair: self.repair,
+                counter: self.counter.unwrap_or_else(|| Arc::new(Bytes4)),
+                history: self.history.unwrap_or_else(|| Arc::new(NewestTurns)),
+                servers,
+            })
+        });
         let root = RootArgs { wiring: wiring.clone(), seed: self.seed };
         let (root, _join) = Actor::spawn(None, RootActor, root)
             .await

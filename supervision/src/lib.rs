@@ -20,6 +20,7 @@ mod builder;
 mod inner;
 mod logs;
 mod outside;
+mod questions;
 mod removal;
 mod root;
 mod runtime;

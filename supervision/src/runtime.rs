@@ -11,9 +11,12 @@ use pilothouse_actors::wiring::ServerPlace;
 use pilothouse_adapters::store::log::topic_prefix;
 use pilothouse_messages::approval::{Card, DecideAnswer, Decision};
 use pilothouse_messages::audit::AuditReport;
-use pilothouse_messages::error::{DecideError, RevokeError, ServerError, StartError, StoreError, TopicError};
+use pilothouse_messages::error::{
+    AnswerError, AskError, DecideError, RevokeError, ServerError, StartError, StoreError, TopicError,
+};
 use pilothouse_messages::grant::{Grant, RevokeAnswer};
-use pilothouse_messages::id::{ApprovalId, GrantId, ServerId, TenantId, TopicId};
+use pilothouse_messages::id::{ApprovalId, GrantId, QuestionId, ServerId, TenantId, TopicId};
+use pilothouse_messages::question::{Answer, AnswerOutcome, QuestionCard};
 use pilothouse_messages::topic::{TopicCommand, TopicConfig};
 use pilothouse_messages::tree::TreeNode;
 
@@ -21,6 +24,7 @@ use crate::approvals;
 use crate::audit::audit_store;
 use crate::builder::{Builder, Server};
 use crate::inner::{Inner, unread};
+use crate::questions;
 use crate::removal;
 use crate::server::ServerHandle;
 use crate::stop::Shutdown;
@@ -158,6 +162,39 @@ impl Runtime {
         by: impl Into<String>,
     ) -> Result<RevokeAnswer, RevokeError> {
         approvals::revoke(&self.0.wiring, grant, by.into(), Some(tenant)).await
+    }
+
+    /// What servers ask people just now, by topic and call, from a snapshot; never waits. Questions reach people only if
+    /// the embedder has not set [`Builder::asks`], belong to a topic's call, and are announced as
+    /// [`RuntimeEvent::QuestionAsked`].
+    ///
+    /// [`RuntimeEvent::QuestionAsked`]: pilothouse_messages::tree::RuntimeEvent::QuestionAsked
+    pub fn questions(&self) -> Vec<QuestionCard> {
+        self.0.wiring.approval.questions.cards().iter().map(|card| QuestionCard::clone(card)).collect()
+    }
+
+    /// Answers a server's question. The first answer wins; it is durable when this returns, and the server is told.
+    ///
+    /// # Errors
+    /// [`AnswerError::Refused`] if what was written does not fit the form; else that the ledger could not be asked, or
+    /// did not confirm it: answering again tells what holds.
+    ///
+    /// # Cancel safety
+    /// Dropping the future forgets what it would have said; the answer may have been recorded.
+    pub async fn answer(&self, question: QuestionId, answer: Answer) -> Result<AnswerOutcome, AnswerError> {
+        questions::answer(&self.0.wiring, question, answer).await
+    }
+
+    /// Decides about several cards, each with its own decision, at once: they become durable together where the store
+    /// can. The answers come in the order of the decisions; one that fails takes no other with it.
+    ///
+    /// # Cancel safety
+    /// As for [`decide`](Self::decide), for each of them.
+    pub async fn decide_each(
+        &self,
+        decisions: impl IntoIterator<Item = (ApprovalId, Decision)>,
+    ) -> Vec<(ApprovalId, Result<DecideAnswer, DecideError>)> {
+        approvals::decide_each(&self.0.wiring, decisions).await
     }
 
     /// Everything that was asked, decided, granted and run, in one order, and what does not add up: the records of the

@@ -1,5 +1,7 @@
 //! Faults that users met in other clients, each met by a whole runtime: `tests/faults.rs` says which test answers which.
 
+#[path = "faults/approvals.rs"]
+mod approvals;
 #[path = "faults/arguments.rs"]
 mod arguments;
 #[path = "faults/calls.rs"]

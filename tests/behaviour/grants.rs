@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use pilothouse::approval::{
-    DecideAnswer, Grant, GrantOffer, GrantReach, GrantScope, GuardVerdict, RevokeAnswer, Subject,
+    CardOwner, DecideAnswer, Decider, Grant, GrantOffer, GrantReach, GrantScope, GuardVerdict, RevokeAnswer,
+    Subject,
 };
 use pilothouse::json::JsonText;
 use pilothouse::model::scripted::Step;
@@ -12,7 +13,7 @@ use pilothouse::topic::{ConfigPatch, Headless, PermissionMode, TopicStatus};
 use pilothouse_harness::peer::Peer;
 use serde_json::json;
 
-use crate::stage::{Setup, Stage, call, peer, plays, said};
+use crate::stage::{Setup, Stage, call, calls, peer, plays, said};
 
 fn tools() -> Arc<Peer> {
     peer(json!({"tools": [{"name": "look", "reply": "seen"}, {"name": "drop", "reply": "dropped"}]}))
@@ -184,4 +185,114 @@ async fn a_changed_tool_or_server_voids_its_grant() {
     next.until_card().await;
     crate::stage::holds("the grant is void", || next.runtime.grants().is_empty()).await;
     assert_eq!((before.executions("drop"), after.executions("drop")), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_cards_are_decided_at_once_each_by_its_own_decision() {
+    let drops =
+        [("a", "drop", json!({"n": 1})), ("a", "drop", json!({"n": 2})), ("a", "drop", json!({"n": 3}))];
+    let peer = tools();
+    let mut stage = plays([calls(drops), Step::text("Done.")]).peer("a", &peer).raise().await;
+    stage.say("Go.").await;
+    stage.until_status(TopicStatus::AwaitingApproval).await;
+    let cards = stage.runtime.approvals();
+    let [first, second, third] = cards.as_slice() else { panic!("{cards:?}") };
+    let decisions = [
+        (third.approval, Decision::allow("ann").of(third)),
+        (first.approval, Decision::deny("ann", "no").of(first)),
+        (second.approval, Decision::allow("ann").of(first)),
+        (third.approval, Decision::deny("bob", "no")),
+    ];
+    let answers = stage.runtime.decide_each(decisions).await;
+    let named: Vec<_> = answers.iter().map(|(approval, _)| *approval).collect();
+    assert_eq!(named, [third.approval, first.approval, second.approval, third.approval]);
+    let [
+        Ok(DecideAnswer::Applied),
+        Ok(DecideAnswer::Applied),
+        Ok(DecideAnswer::Changed { .. }),
+        Ok(conflict),
+    ] = [&answers[0].1, &answers[1].1, &answers[2].1, &answers[3].1]
+    else {
+        panic!("{answers:?}")
+    };
+    let DecideAnswer::Conflict(settled) = conflict else { panic!("{conflict:?}") };
+    assert_eq!((settled.by.as_deref(), settled.at.0 > 0), (Some("ann"), true));
+    assert_eq!(stage.decide(second, Decision::allow("ann").of(second)).await, DecideAnswer::Applied);
+    stage.until_status(TopicStatus::Done).await;
+    let results: Vec<_> = stage.results().iter().map(said).collect();
+    assert_eq!(results, ["denied: denied by ann: no", "succeeded: dropped", "succeeded: dropped"]);
+    assert_eq!(peer.executions("drop"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_says_who_may_decide_and_one_that_panics_says_no() {
+    let policy = |card: &CardOwner, decider: Decider<'_>| {
+        assert_ne!(decider.by, "mallory", "the policy's own fault");
+        card.topic.as_str() == "t" && decider.by == "ann"
+    };
+    let peer = tools();
+    let mut stage = drops(1).peer("a", &peer).build(|builder| builder.decide_policy(policy)).raise().await;
+    stage.say("Go.").await;
+    let card = stage.until_card().await;
+    for by in ["bob", "mallory"] {
+        assert_eq!(stage.decide(&card, Decision::allow(by)).await, DecideAnswer::Unknown, "{by}");
+    }
+    assert_eq!(stage.decide(&card, Decision::allow("ann")).await, DecideAnswer::Applied);
+    stage.until_status(TopicStatus::Done).await;
+    assert_eq!(stage.decide(&card, Decision::allow("bob")).await, DecideAnswer::Unknown);
+    assert_eq!(peer.executions("drop"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_topic_is_no_looser_than_the_runtime_allows() {
+    use PermissionMode::{AcceptEdits, Auto, Bypass, Default, Plan};
+    let rows = [
+        (Default, vec![Default, Plan], vec![AcceptEdits, Auto, Bypass]),
+        (AcceptEdits, vec![Default, Plan, AcceptEdits], vec![Auto, Bypass]),
+        (Bypass, vec![Default, Plan, AcceptEdits, Auto, Bypass], vec![]),
+    ];
+    for (max, within, beyond) in rows {
+        let runtime = drops(1).peer("a", &tools()).build(|builder| builder.max_mode(max)).start().await;
+        for mode in within.iter().chain(&beyond) {
+            let config = TopicConfig { mode: *mode, ..TopicConfig::new("main") };
+            let opened = runtime.open_topic(format!("{mode:?}"), config).await;
+            assert_eq!(opened.is_ok(), within.contains(mode), "{mode:?} under {max:?}: {opened:?}");
+        }
+        let topic = runtime.topic("Default").await.expect("it is open");
+        for mode in beyond {
+            let patch = ConfigPatch { mode: Some(mode), ..ConfigPatch::default() };
+            let refused = topic.configure(patch).await.expect_err("it is too loose").to_string();
+            assert!(refused.contains("the loosest that this runtime allows"), "{refused}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_classifier_that_does_not_answer_has_a_person_asked() {
+    #[derive(Clone, Copy)]
+    enum Fault {
+        Late,
+        Fails,
+        Panics,
+    }
+    let rows = [
+        (Fault::Late, "the classifier took too long, so a person is asked"),
+        (Fault::Fails, "the classifier could not tell: no idea"),
+        (Fault::Panics, "the classifier panicked, so a person is asked"),
+    ];
+    for (fault, reason) in rows {
+        let classifier = move |_subject: Subject| async move {
+            match fault {
+                Fault::Late => std::future::pending().await,
+                Fault::Fails => Err("no idea".to_owned()),
+                Fault::Panics => panic!("its own fault"),
+            }
+        };
+        let peer = tools();
+        let setup = drops(1).peer("a", &peer).build(|builder| builder.classifier(classifier));
+        let mut stage = setup.config(|config| config.mode = PermissionMode::Auto).raise().await;
+        stage.say("Go.").await;
+        assert_eq!(stage.until_card().await.reason, reason);
+        assert_eq!(peer.executions("drop"), 0);
+    }
 }

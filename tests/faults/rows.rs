@@ -31,6 +31,12 @@ const LOG: &str = "adapters/src/store/log/tests.rs";
 const RECORD: &str = "messages/src/record/tests.rs";
 const PAST: &str = "tests/behaviour/past.rs";
 const META: &str = "rules/src/meta/tests.rs";
+const CARDS: &str = "tests/behaviour/faults/approvals.rs";
+const APPROVALS: &str = "tests/behaviour/approvals.rs";
+const GRANTS: &str = "tests/behaviour/grants.rs";
+const GRANT_RULES: &str = "rules/src/grant/tests.rs";
+const RACES: &str = "tests/behaviour/races.rs";
+const AUDIT: &str = "tests/behaviour/audit.rs";
 
 const TURNS: &str = "tests/behaviour/turns.rs";
 const OF_TURNS: &str = "tests/behaviour/faults/turns.rs";
@@ -350,9 +356,107 @@ pub(crate) const ROWS: &[(&str, &[Tests])] = &[
     ("B154", &[(SERVERS, &["many_servers_that_are_slow_to_start_are_all_ready_in_the_end"])]),
     ("B155", &[(LIFE, &["an_idle_server_is_stopped_and_the_next_call_or_refresh_starts_it"])]),
     ("B156", &[(LIFE, &["a_silent_server_is_ready_no_longer_than_one_interval_and_one_deadline"])]),
-    // F20, in part: what servers and people may make us do.
+    // F14: approvals.
+    (
+        "B157",
+        &[
+            (APPROVALS, &["a_stop_withdraws_the_cards_of_its_turn"]),
+            (RACES, &["once_a_stop_has_returned_nothing_starts_whoever_decides"]),
+        ],
+    ),
+    (
+        "B158",
+        &[(
+            "tests/harness/tests/driver/crash.rs",
+            &["a_card_that_was_open_at_a_crash_is_decided_in_the_next_run_and_its_tool_runs_once"],
+        )],
+    ),
+    (
+        "B162",
+        &[(CARDS, &["a_card_that_nobody_sees_waits_for_a_late_window_and_expires_as_nobodys_decision"])],
+    ),
+    ("B164", &[(APPROVALS, &["of_many_deciders_exactly_one_decides_and_the_others_are_told_who"])]),
+    ("B165", &[(CARDS, &["a_provider_that_uses_one_id_again_gets_a_card_for_each_of_its_calls"])]),
+    ("B166", &[(GRANTS, &["several_cards_are_decided_at_once_each_by_its_own_decision"])]),
+    (
+        "B167",
+        &[
+            (META, &["meta_tools_are_not_called_through_another_tool"]),
+            (
+                "rules/src/meta/request/tests.rs",
+                &["no_path_runs_a_tool_without_its_decision_and_no_refusal_names_a_way_that_there_is_not"],
+            ),
+        ],
+    ),
+    (
+        "B168",
+        &[
+            (APPROVALS, &["a_stop_withdraws_the_cards_of_its_turn"]),
+            (RACES, &["once_a_stop_has_returned_nothing_starts_whoever_decides"]),
+        ],
+    ),
+    (
+        "B169",
+        &[
+            (APPROVALS, &["a_card_that_nobody_decides_expires_and_the_turn_stops_after_the_others_ran"]),
+            ("rules/src/approval/tests.rs", &["the_first_decision_is_the_last_word"]),
+        ],
+    ),
+    ("B170", &[(CARDS, &["a_grant_holds_after_a_restart_and_a_renaming_of_its_server"])]),
+    ("B171", &[(APPROVALS, &["a_call_that_needs_nobody_runs_while_a_card_waits"])]),
+    ("B173", &[(APPROVALS, &["each_call_runs_as_soon_as_its_own_card_is_decided"])]),
+    (
+        "B174",
+        &[
+            (
+                "rules/src/gate/tests.rs",
+                &["deny_goes_before_ask_before_grant_before_mode_and_what_is_unheard_asks"],
+            ),
+            (GRANT_RULES, &["a_grant_covers_a_call_only_if_everything_fits"]),
+        ],
+    ),
+    ("B175", &[(GRANT_RULES, &["a_grant_covers_a_call_only_if_everything_fits"])]),
+    ("B176", &[(GRANT_RULES, &["a_grant_covers_a_call_only_if_everything_fits"])]),
+    ("B177", &[(GRANT_RULES, &["a_grant_covers_a_call_only_if_everything_fits"])]),
+    ("B178", &[(GRANT_RULES, &["a_path_is_under_a_directory_only_if_its_text_says_so_beyond_doubt"])]),
+    ("B179", &[(AUDIT, &["a_damaged_ledger_is_told_as_far_as_it_is_whole_and_no_runtime_starts_on_it"])]),
+    ("B180", &[(GRANT_RULES, &["a_grant_covers_a_call_only_if_everything_fits"])]),
+    ("B182", &[(RACES, &["once_a_stop_has_returned_nothing_starts_whoever_decides"])]),
+    (
+        "B183",
+        &[
+            (
+                "tests/harness/tests/durability.rs",
+                &["a_second_process_on_one_directory_is_told_that_it_is_in_use"],
+            ),
+            ("adapters/tests/sled_store.rs", &["a_second_store_on_one_directory_is_told_that_it_is_locked"]),
+        ],
+    ),
+    ("B184", &[(GRANTS, &["a_stricter_mode_counts_at_once_and_takes_open_cards_back"])]),
+    ("B185", &[(GRANTS, &["a_grant_lets_the_next_call_run_and_a_revoked_one_asks_again"])]),
+    (
+        "B186",
+        &[(CARDS, &["a_card_that_nobody_sees_waits_for_a_late_window_and_expires_as_nobodys_decision"])],
+    ),
+    (
+        "B187",
+        &[(
+            "rules/src/meta/request/tests.rs",
+            &["a_call_comes_to_a_tool_an_answer_or_words_whatever_name_it_has"],
+        )],
+    ),
+    (
+        "B190",
+        &[
+            (AUDIT, &["every_call_says_why_it_was_allowed"]),
+            ("rules/src/audit/tests.rs", &["a_call_that_ran_needs_a_mode_that_lets_it"]),
+        ],
+    ),
+    // F20: what servers and people may make us do.
     ("B259", &[(CHILDREN, &["a_process_gets_the_base_list_and_what_is_declared"])]),
     ("B262", &[(SERVERS, &["ids_of_topics_are_never_names_of_files"])]),
+    ("B263", &[(CARDS, &["what_a_server_instructs_is_put_into_no_prompt"])]),
+    ("B264", &[(CHILDREN, &["a_process_gets_the_base_list_and_what_is_declared"])]),
     (
         "B265",
         &[

@@ -63,6 +63,9 @@ fn stamp(event: &ApprovalEvent) -> Timestamp {
         | ApprovalEvent::ForeignDecider { at, .. }
         | ApprovalEvent::DecisionRefused { at, .. }
         | ApprovalEvent::ClockJumped { at, .. }
+        | ApprovalEvent::Asked { at, .. }
+        | ApprovalEvent::Answered { at, .. }
+        | ApprovalEvent::QuestionOver { at, .. }
         | ApprovalEvent::GrantEnded { at, .. } => *at,
         ApprovalEvent::Granted { grant } => grant.given_at,
     }

@@ -51,7 +51,9 @@ pub(super) fn open(errand: Errand, card: Card) {
                 | ApprovalAnswer::Decide(_)
                 | ApprovalAnswer::Found(_)
                 | ApprovalAnswer::Revoke(_)
-                | ApprovalAnswer::Noted,
+                | ApprovalAnswer::Noted
+                | ApprovalAnswer::Answer(_)
+                | ApprovalAnswer::Over(_),
             )) => return,
             Ok(Err(rejection)) => CardNews::Refused(rejection.to_string()),
             // The runtime shuts down: the next one opens it again.

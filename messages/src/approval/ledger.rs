@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::{Card, CardOwner, DecideAnswer, Decision, Settlement, Verdict};
 use crate::digest::Digest;
 use crate::grant::{Grant, GrantEnd, RevokeAnswer};
-use crate::id::{ApprovalId, GrantId, TenantId, TopicId};
+use crate::id::{ApprovalId, GrantId, QuestionId, TenantId, TopicId};
 use crate::json::JsonText;
+use crate::question::{Answer, AnswerOutcome, QuestionCard, QuestionEnd, QuestionWord, Reply};
 use crate::time::Timestamp;
 use crate::topic::command::{CardNews, Payment};
 
@@ -85,6 +86,22 @@ pub enum ApprovalCommand {
         from: Timestamp,
         /// Where it stands.
         to: Timestamp,
+    },
+    /// A server asks a person.
+    Ask(Box<QuestionCard>),
+    /// A person answers a question.
+    Answer {
+        /// The question.
+        question: QuestionId,
+        /// The answer.
+        answer: Box<Answer>,
+    },
+    /// Nobody waits for these answers any more.
+    DropQuestions {
+        /// The questions.
+        questions: Vec<QuestionId>,
+        /// Why.
+        reason: String,
     },
 }
 
@@ -222,6 +239,37 @@ pub enum ApprovalEvent {
         /// When, by the ledger's own time, which never falls.
         at: Timestamp,
     },
+    /// A question waits for a person.
+    Asked {
+        /// The question.
+        card: QuestionCard,
+        /// When.
+        at: Timestamp,
+    },
+    /// A person answered a question.
+    Answered {
+        /// The question.
+        question: QuestionId,
+        /// Accepted, declined or dismissed.
+        word: QuestionWord,
+        /// By whom.
+        by: String,
+        /// Digest of what the person wrote.
+        content: Option<Digest>,
+        /// When.
+        at: Timestamp,
+    },
+    /// A question ended without an answer.
+    QuestionOver {
+        /// The question.
+        question: QuestionId,
+        /// Expired or withdrawn.
+        word: QuestionWord,
+        /// Why.
+        reason: String,
+        /// When.
+        at: Timestamp,
+    },
 }
 
 impl ApprovalEvent {
@@ -237,7 +285,10 @@ impl ApprovalEvent {
             | Self::DecidedWith { .. }
             | Self::ForeignDecider { .. }
             | Self::DecisionRefused { .. }
-            | Self::ClockJumped { .. } => false,
+            | Self::ClockJumped { .. }
+            | Self::Asked { .. }
+            | Self::Answered { .. }
+            | Self::QuestionOver { .. } => false,
         }
     }
 }
@@ -253,6 +304,13 @@ pub enum ApprovalDirective {
         approval: ApprovalId,
         /// The news.
         news: CardNews,
+    },
+    /// Tell the call that asked what a person said. It is told once: one that is gone has nothing to do with it.
+    TellAsker {
+        /// The question.
+        question: QuestionId,
+        /// What was said.
+        reply: Reply,
     },
 }
 
@@ -271,6 +329,10 @@ pub enum ApprovalAnswer {
     Revoke(RevokeAnswer),
     /// Done; nothing to say.
     Noted,
+    /// The answer to an answer.
+    Answer(AnswerOutcome),
+    /// The question already had this last word.
+    Over(QuestionEnd),
 }
 
 /// Why the ledger changed nothing.

@@ -20,6 +20,7 @@ use super::{Ledger, Outcome};
 use crate::{Decider, Decision};
 
 mod protocol;
+mod questions;
 mod refused;
 
 /// When every card of these tests expires, unless a test says otherwise.
@@ -320,6 +321,9 @@ fn a_topic_withdraws_its_own_waiting_cards_only() {
         | ApprovalEvent::ForeignDecider { .. }
         | ApprovalEvent::DecisionRefused { .. }
         | ApprovalEvent::ClockJumped { .. }
+        | ApprovalEvent::Asked { .. }
+        | ApprovalEvent::Answered { .. }
+        | ApprovalEvent::QuestionOver { .. }
         | ApprovalEvent::Granted { .. }
         | ApprovalEvent::GrantEnded { .. } => unreachable!(),
     });
@@ -424,6 +428,9 @@ impl Told {
             | ApprovalEvent::ForeignDecider { .. }
             | ApprovalEvent::DecisionRefused { .. }
             | ApprovalEvent::ClockJumped { .. }
+            | ApprovalEvent::Asked { .. }
+            | ApprovalEvent::Answered { .. }
+            | ApprovalEvent::QuestionOver { .. }
             | ApprovalEvent::Granted { .. }
             | ApprovalEvent::GrantEnded { .. } => {}
             ApprovalEvent::Decided { approval, verdict, by, reason, .. }
@@ -472,7 +479,10 @@ proptest! {
             let owed: BTreeMap<_, _> = live
                 .resume()
                 .into_iter()
-                .map(|ApprovalDirective::TellTopic { approval, news, .. }| (approval, news))
+                .filter_map(|directive| match directive {
+                    ApprovalDirective::TellTopic { approval, news, .. } => Some((approval, news)),
+                    ApprovalDirective::TellAsker { .. } => None,
+                })
                 .collect();
             prop_assert_eq!(&owed, &told.owed);
             prop_assert_eq!(live.debts.is_empty(), owed.is_empty());

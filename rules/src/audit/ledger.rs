@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use pilothouse_messages::approval::{ApprovalEvent, Card, Verdict};
+use pilothouse_messages::approval::{ApprovalEvent, Card, CardOwner, RefusedDecision, Verdict};
 use pilothouse_messages::audit::{AuditFact, AuditFault, AuditLog, AuditReport, AuditRow, AuditTool};
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::grant::Grant;
-use pilothouse_messages::id::{ApprovalId, CallId, GrantId, TenantId, TopicId};
+use pilothouse_messages::id::{ApprovalId, CallId, GrantId, QuestionId, TenantId, TopicId};
 use pilothouse_messages::json::JsonText;
 use pilothouse_messages::record::Record;
 use pilothouse_messages::time::Timestamp;
@@ -17,6 +17,7 @@ pub(super) struct Authority {
     cards: BTreeMap<ApprovalId, Shown>,
     pub(super) words: BTreeMap<ApprovalId, Word>,
     pub(super) grants: BTreeMap<GrantId, Given>,
+    questions: BTreeMap<QuestionId, CardOwner>,
     /// Whether the clock ever went back: then the times of two logs do not say what came first.
     pub(super) clock_went_back: bool,
 }
@@ -80,10 +81,16 @@ impl Authority {
             | ApprovalEvent::Paid { .. }
             | ApprovalEvent::ForeignDecider { .. }
             | ApprovalEvent::DecisionRefused { .. }
-            | ApprovalEvent::ClockJumped { .. } => None,
+            | ApprovalEvent::ClockJumped { .. }
+            | ApprovalEvent::Asked { .. }
+            | ApprovalEvent::Answered { .. }
+            | ApprovalEvent::QuestionOver { .. } => None,
         };
         if let Some(grant) = grant {
             return (Some(grant.tenant.clone()), grant.place.topic().cloned());
+        }
+        if let Some(owner) = question_of(event).and_then(|question| self.questions.get(&question)) {
+            return (Some(owner.tenant.clone()), Some(owner.topic.clone()));
         }
         let card = approval.and_then(|approval| self.cards.get(&approval));
         card.map(|card| (card.tenant.clone(), card.topic.clone())).unzip()
@@ -117,7 +124,7 @@ impl Authority {
                 (*at, Some(*approval), AuditFact::Told { approval: *approval, payment: *payment })
             }
             ApprovalEvent::ForeignDecider { approval, by, at } => {
-                let why = pilothouse_messages::approval::RefusedDecision::Foreign;
+                let why = RefusedDecision::Foreign;
                 (
                     *at,
                     Some(*approval),
@@ -141,6 +148,22 @@ impl Authority {
             ApprovalEvent::ClockJumped { from, to, at } => {
                 self.clock_went_back |= to < from;
                 (*at, None, AuditFact::ClockJumped { from: *from, to: *to })
+            }
+            ApprovalEvent::Asked { card, at } => {
+                let owner = CardOwner { tenant: card.tenant.clone(), topic: card.topic.clone() };
+                self.questions.insert(card.question, owner);
+                let fact = AuditFact::QuestionAsked { card: Box::new(card.clone()), digest: card.digest() };
+                (*at, None, fact)
+            }
+            ApprovalEvent::Answered { question, word, by, content, at } => {
+                let (by, content) = (Some(by.clone()), *content);
+                let (question, word) = (*question, *word);
+                (*at, None, AuditFact::QuestionEnded { question, word, by, content, reason: None })
+            }
+            ApprovalEvent::QuestionOver { question, word, reason, at } => {
+                let (question, word, reason) = (*question, *word, Some(reason.clone()));
+                let (by, content) = (None, None);
+                (*at, None, AuditFact::QuestionEnded { question, word, by, content, reason })
             }
         }
     }
@@ -186,5 +209,25 @@ impl Authority {
             self.words.insert(approval, word);
         }
         fact
+    }
+}
+
+fn question_of(event: &ApprovalEvent) -> Option<QuestionId> {
+    match event {
+        ApprovalEvent::Asked { card, .. } => Some(card.question),
+        ApprovalEvent::Answered { question, .. } | ApprovalEvent::QuestionOver { question, .. } => {
+            Some(*question)
+        }
+        ApprovalEvent::Opened { .. }
+        | ApprovalEvent::Decided { .. }
+        | ApprovalEvent::DecidedWith { .. }
+        | ApprovalEvent::Expired { .. }
+        | ApprovalEvent::Withdrawn { .. }
+        | ApprovalEvent::Paid { .. }
+        | ApprovalEvent::ForeignDecider { .. }
+        | ApprovalEvent::DecisionRefused { .. }
+        | ApprovalEvent::ClockJumped { .. }
+        | ApprovalEvent::Granted { .. }
+        | ApprovalEvent::GrantEnded { .. } => None,
     }
 }

@@ -7,6 +7,8 @@ use super::{Modes, Need, is_within, need, need_in};
 use Effect::{Edits, Executes, OpenWorld, Reads, Unknown};
 use PermissionMode::{AcceptEdits, Auto, Bypass, Default as Asking, Plan};
 
+mod vectors;
+
 const GRANT: GrantId = GrantId(Digest([9; 32]));
 
 fn tool(effect: Effect, force_prompt: bool) -> ResolvedTool {

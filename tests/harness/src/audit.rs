@@ -147,6 +147,13 @@ fn fact(fact: &AuditFact) -> String {
         AuditFact::NotAllowed { call, name, reason } => {
             format!("call {call} of {name} did not run: {reason}")
         }
+        AuditFact::QuestionAsked { card, .. } => {
+            format!("server {} asks a person for call {}: question {}", card.server, card.call, card.question)
+        }
+        AuditFact::QuestionEnded { question, word, by, reason, .. } => {
+            let who = by.as_ref().or(reason.as_ref()).cloned().unwrap_or_default();
+            format!("question {question} ended: {} ({who})", name(word))
+        }
         AuditFact::Finished { call, attempt: _, outcome } => format!("call {call} ended: {}", name(outcome)),
     }
 }

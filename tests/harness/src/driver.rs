@@ -18,6 +18,7 @@ mod models;
 mod news;
 mod out;
 mod past;
+mod questions;
 mod queue;
 mod refusal;
 mod show;
@@ -249,6 +250,8 @@ async fn answer(stage: &mut Stage, line: usize, verb: Verb) -> Result<Option<Fie
         Verb::Approvals => stage.approvals().await,
         Verb::Grants => stage.grants().await,
         Verb::Revoke(fields) => stage.revoke(fields).await,
+        Verb::Questions => stage.questions().await,
+        Verb::Answer(fields) => stage.answer(fields).await,
         Verb::Restart => stage.restart().await,
         Verb::Continue(fields) => stage.continue_turn(fields).await,
         Verb::Edit(fields) => stage.edit(fields).await,

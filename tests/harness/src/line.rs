@@ -14,10 +14,10 @@ mod write;
 
 pub use expect::{Expect, ExpectAbsent, Pattern, Since};
 pub use fields::{
-    AttachFields, CallFields, Cards, ConfigFields, ConfigureFields, DecideFields, DetachFields, EnableFields,
-    ExportFields, HistoryFields, ListFields, ModelFields, Reach, RefreshFields, RestartFields, RevokeFields,
-    Scope, SendFields, ServerFields, SleepFields, StdioFields, StopFields, TopicFields, TransportFields,
-    ViewFields,
+    Action, AnswerFields, AttachFields, CallFields, Cards, ConfigFields, ConfigureFields, DecideFields,
+    DetachFields, EnableFields, ExportFields, HistoryFields, ListFields, ModelFields, Reach, RefreshFields,
+    RestartFields, RevokeFields, Scope, SendFields, ServerFields, SleepFields, StdioFields, StopFields,
+    TopicFields, TransportFields, ViewFields,
 };
 pub use find::{Cursor, Search, matches};
 pub use queue::{DropFields, EditFields, RelevelFields, ReorderFields, ResendFields};

@@ -8,6 +8,7 @@ mod driver {
     mod http;
     mod kill;
     mod meta;
+    mod questions;
     mod queue;
     mod run;
     mod windows;

@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use pilothouse::error::{
-    AskError, DecideError, RevokeError, ServerError, StartError, StoreError, TopicError,
+    AnswerError, AskError, DecideError, RevokeError, ServerError, StartError, StoreError, TopicError,
 };
 use pilothouse::topic::TopicRejection;
 
@@ -134,6 +134,18 @@ impl From<DecideError> for Refusal {
 impl From<RevokeError> for Refusal {
     fn from(error: RevokeError) -> Self {
         Self::of(asked(&error.source), &error)
+    }
+}
+
+impl From<AnswerError> for Refusal {
+    fn from(error: AnswerError) -> Self {
+        let code = match &error {
+            AnswerError::Refused { .. } => "refused",
+            AnswerError::Ask { source, .. } => asked(source),
+            // The enum may grow; the words still say what happened.
+            _ => "answer",
+        };
+        Self::of(code, &error)
     }
 }
 

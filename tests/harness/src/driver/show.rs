@@ -304,6 +304,11 @@ pub(super) fn runtime(event: &RuntimeEvent) -> Option<(&'static str, Fields)> {
         RuntimeEvent::Lagged { missed } => ("lagged", fields(json!({"as": "runtime", "missed": missed}))),
         RuntimeEvent::TopicOpened { .. } => return None,
         RuntimeEvent::TopicSlept { topic } => ("topic_slept", fields(json!({"topic": topic}))),
+        RuntimeEvent::QuestionAsked(card) => ("question_asked", super::questions::shown(card)),
+        RuntimeEvent::QuestionOver { question, topic, end } => (
+            "question_over",
+            fields(json!({"question": question, "topic": topic, "word": end.word, "by": end.by})),
+        ),
         // The enum may grow; what is new there has no line yet.
         _ => return None,
     })

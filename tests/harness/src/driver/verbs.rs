@@ -77,9 +77,10 @@ impl Stage {
             grant: offer(fields.scope.unwrap_or_default(), fields.of.unwrap_or_default()),
         };
         let mut answers = Vec::new();
-        for approval in self.chosen(fields.approval)? {
-            let answer = runtime.decide(approval, decision.clone()).await?;
-            answers.push(show::answer(approval, &answer));
+        let decisions =
+            self.chosen(fields.approval)?.into_iter().map(|approval| (approval, decision.clone()));
+        for (approval, answer) in runtime.decide_each(decisions).await {
+            answers.push(show::answer(approval, &answer?));
         }
         Ok(show::fields(json!({"answers": answers})))
     }

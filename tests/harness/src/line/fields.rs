@@ -327,6 +327,36 @@ pub struct RevokeFields {
     pub by: String,
 }
 
+/// `answer`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AnswerFields {
+    /// The question's id, as text; `last` is the one that was asked last.
+    pub question: String,
+    /// What is said.
+    pub action: Action,
+    /// The form's fields, for `accept`.
+    pub content: Option<Value>,
+    /// Who says it.
+    pub by: String,
+    /// The digest of the question that was shown.
+    pub digest: Option<String>,
+    /// For which tenant the answer speaks.
+    pub tenant: Option<TenantId>,
+}
+
+/// What is said to a question, in MCP's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// Yes, with the fields.
+    Accept,
+    /// No.
+    Decline,
+    /// Neither.
+    Cancel,
+}
+
 /// `configure`: a topic and any of its settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigureFields {

@@ -54,6 +54,8 @@ fn every_verb_is_read_with_all_its_fields() {
         json!({"decide": {"approval": "last", "decision": "allow", "by": "ann", "scope": "always", "of": "server", "arguments": {"a": 1}, "tenant": "acme"}}),
         json!({"grants": {}}),
         json!({"revoke": {"grant": "last", "by": "ann"}}),
+        json!({"questions": {}}),
+        json!({"answer": {"question": "last", "action": "accept", "content": {"name": "Ada"}, "by": "ann"}}),
         json!({"configure": {"topic": "t", "mode": "bypassPermissions", "headless": "deny",
             "context_window": 8000, "tools": {"allow": ["read"], "deny": ["*"]}}}),
         json!({"server_remove": {"id": "files"}}),

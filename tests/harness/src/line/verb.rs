@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use super::expect::{Expect, ExpectAbsent};
 use super::fields::{
-    AttachFields, CallFields, ConfigureFields, DecideFields, DetachFields, EnableFields, ExportFields,
-    HistoryFields, ListFields, RefreshFields, RestartFields, RevokeFields, SendFields, ServerFields,
-    SleepFields, StopFields, TopicFields, ViewFields,
+    AnswerFields, AttachFields, CallFields, ConfigureFields, DecideFields, DetachFields, EnableFields,
+    ExportFields, HistoryFields, ListFields, RefreshFields, RestartFields, RevokeFields, SendFields,
+    ServerFields, SleepFields, StopFields, TopicFields, ViewFields,
 };
 use super::queue::{DropFields, EditFields, RelevelFields, ReorderFields, ResendFields};
 
@@ -54,6 +54,10 @@ pub enum Verb {
     Grants,
     /// Takes a grant back.
     Revoke(RevokeFields),
+    /// Shows what servers ask people.
+    Questions,
+    /// Answers a server's question.
+    Answer(AnswerFields),
     /// Waits for a line out.
     Expect(Expect),
     /// Waits, and holds if a line does not come.
@@ -85,7 +89,7 @@ pub enum Verb {
 }
 
 /// The verbs, as an unknown one is told.
-const NAMES: [&str; 34] = [
+const NAMES: [&str; 36] = [
     "server",
     "server_restart",
     "server_enable",
@@ -106,6 +110,8 @@ const NAMES: [&str; 34] = [
     "approvals",
     "grants",
     "revoke",
+    "questions",
+    "answer",
     "expect",
     "expect_absent",
     "sleep",
@@ -148,6 +154,8 @@ pub(super) fn read(name: &str, body: &Value) -> Result<Verb, FieldError> {
         "approvals" => none(name, body).map(|()| Verb::Approvals),
         "grants" => none(name, body).map(|()| Verb::Grants),
         "revoke" => fields(name, body).map(Verb::Revoke),
+        "questions" => none(name, body).map(|()| Verb::Questions),
+        "answer" => fields(name, body).map(Verb::Answer),
         "expect" => fields(name, body).map(Verb::Expect),
         "expect_absent" => fields(name, body).map(Verb::ExpectAbsent),
         "sleep" => fields(name, body).map(Verb::Sleep),

@@ -345,7 +345,9 @@ impl World {
         directives.into_iter().for_each(|directive| self.direct(directive));
     }
 
-    fn direct(&mut self, ApprovalDirective::TellTopic { approval, news, .. }: ApprovalDirective) {
+    fn direct(&mut self, directive: ApprovalDirective) {
+        // No server of this world asks anything.
+        let ApprovalDirective::TellTopic { approval, news, .. } = directive else { return };
         self.to_topic.push(Letter::new(TopicCommand::Card { approval, news }));
     }
 

@@ -1,0 +1,173 @@
+//! What a killed process and a broken disk leave of approvals: nothing that was acknowledged is lost, nothing runs
+//! twice, and what is missing is known.
+//!
+//! `PILOTHOUSE_KILLS=2000 cargo test --test durability` is the full size; `PILOTHOUSE_SEED` repeats a run.
+#![cfg(unix)]
+
+#[path = "durability/run.rs"]
+mod run;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Duration;
+
+use pilothouse::approval::Verdict;
+use pilothouse::audit::{AuditFact, AuditReport};
+use pilothouse_harness::audit::of_directory;
+use run::{Dice, Run};
+
+/// How often the process is killed.
+const KILLS: u64 = 200;
+
+fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+async fn audited(directory: &Path) -> AuditReport {
+    of_directory(directory).await.unwrap_or_else(|error| panic!("{}: {error}", directory.display()))
+}
+
+/// Every decision of the ledger, and that there is one for each card.
+fn decided(report: &AuditReport) -> BTreeMap<String, Verdict> {
+    let mut decided = BTreeMap::new();
+    for row in &report.rows {
+        if let AuditFact::Decided { approval, verdict, .. } = &row.fact {
+            assert_eq!(decided.insert(approval.to_string(), *verdict), None, "{approval} was decided twice");
+        }
+    }
+    decided
+}
+
+fn count(report: &AuditReport, fits: fn(&AuditFact) -> bool) -> usize {
+    report.rows.iter().filter(|row| fits(&row.fact)).count()
+}
+
+fn succeeded(fact: &AuditFact) -> bool {
+    matches!(fact, AuditFact::Finished { outcome: pilothouse::call::CallOutcome::Succeeded, .. })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whenever_the_process_is_killed_no_decision_is_lost_and_no_call_runs_twice() {
+    let (kills, seed) = (number("PILOTHOUSE_KILLS", KILLS), number("PILOTHOUSE_SEED", 1));
+    let directory = tempfile::tempdir().expect("there is a temporary directory");
+    let (data, marks) = (directory.path().join("data"), directory.path().join("marks"));
+    let mut dice = Dice::new(seed);
+    let mut acknowledged: BTreeMap<String, Verdict> = BTreeMap::new();
+    for _ in 0..kills {
+        let mut run = Run::start(&data, &marks);
+        // Some die while they start, most in the middle of their work.
+        let work = Duration::from_millis(dice.below(120));
+        run.works(work, &mut dice);
+        acknowledged.extend(run.kill());
+    }
+    let mut last = Run::start(&data, &marks);
+    last.works(Duration::from_secs(3), &mut dice);
+    acknowledged.extend(last.end());
+
+    let report = audited(&data).await;
+    assert_eq!(report.faults, [], "seed {seed}");
+    let decided = decided(&report);
+    let lost: Vec<_> = acknowledged.iter().filter(|(card, word)| decided.get(*card) != Some(word)).collect();
+    assert!(lost.is_empty(), "seed {seed}: lost or changed {lost:?}");
+
+    let ran = std::fs::read_to_string(&marks).expect("calls ran").lines().count();
+    let allowed = count(&report, |fact| matches!(fact, AuditFact::Allowed { .. }));
+    let done = count(&report, succeeded);
+    assert!(done <= ran && ran <= allowed, "seed {seed}: {done} done, {ran} ran, {allowed} allowed");
+    println!(
+        "{kills} kills, seed {seed}: {} decisions acknowledged, {} in the ledger, {ran} calls ran, 0 lost, 0 doubled",
+        acknowledged.len(),
+        decided.len()
+    );
+    assert!(
+        acknowledged.len() as u64 >= kills / 4,
+        "the kills hit a working process: {}",
+        acknowledged.len()
+    );
+}
+
+/// What a broken disk does to the end of a file.
+#[derive(Debug, Clone, Copy)]
+enum Damage {
+    Cut,
+    Zeroed,
+    Flipped,
+}
+
+/// Damages a file within the last 4 KiB that were written.
+fn damage(file: &Path, damage: Damage, dice: &mut Dice) {
+    let mut bytes = std::fs::read(file).expect("it is there");
+    let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    let back = usize::try_from(dice.below(4_096)).expect("it fits");
+    let at = end.saturating_sub(back + 1);
+    match damage {
+        Damage::Cut => bytes.truncate(at),
+        Damage::Zeroed => bytes[at..end.min(at + 512)].fill(0),
+        Damage::Flipped => bytes[at] ^= 1 << dice.below(8),
+    }
+    std::fs::write(file, bytes).expect("it can be written");
+}
+
+fn copied(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("a directory");
+    for entry in std::fs::read_dir(from).expect("it is there") {
+        let entry = entry.expect("it can be read");
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copied(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).expect("it can be copied");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_a_store_that_a_disk_has_spoilt_is_told_and_never_taken_for_the_truth() {
+    let (each, seed) = (number("PILOTHOUSE_KILLS", KILLS) / 10, number("PILOTHOUSE_SEED", 1));
+    let directory = tempfile::tempdir().expect("there is a temporary directory");
+    let (data, marks) = (directory.path().join("data"), directory.path().join("marks"));
+    let mut dice = Dice::new(seed);
+    let mut run = Run::start(&data, &marks);
+    run.works(Duration::from_secs(2), &mut dice);
+    let acknowledged = run.kill();
+    assert!(!acknowledged.is_empty(), "something was decided");
+
+    let (mut told, mut whole) = (0, 0);
+    let mut kinds = BTreeSet::new();
+    for n in 0..each {
+        for kind in [Damage::Cut, Damage::Zeroed, Damage::Flipped] {
+            let copy = directory.path().join(format!("{kind:?}-{n}"));
+            copied(&data, &copy);
+            damage(&copy.join("db"), kind, &mut dice);
+            match of_directory(&copy).await {
+                Err(error) => {
+                    told += 1;
+                    kinds.insert(error.to_string());
+                }
+                Ok(report) if !report.faults.is_empty() => told += 1,
+                Ok(report) => {
+                    whole += 1;
+                    let decided = decided(&report);
+                    let lost: Vec<_> =
+                        acknowledged.iter().filter(|(card, word)| decided.get(*card) != Some(word)).collect();
+                    assert!(lost.is_empty(), "seed {seed}, {kind:?} {n}: lost without a word {lost:?}");
+                }
+            }
+            std::fs::remove_dir_all(&copy).expect("it can be removed");
+        }
+    }
+    println!("seed {seed}: {told} spoilt ends told, {whole} without a loss; {kinds:?}");
+    assert!(told > 0, "some of {whole} ends had to be spoilt");
+}
+
+#[test]
+fn a_second_process_on_one_directory_is_told_that_it_is_in_use() {
+    let directory = tempfile::tempdir().expect("there is a temporary directory");
+    let (data, marks) = (directory.path().join("data"), directory.path().join("marks"));
+    let mut first = Run::start(&data, &marks);
+    first.works(Duration::from_millis(300), &mut Dice::new(1));
+    let second = run::once(&data, "{\"tree\": {}}\n");
+    assert!(second.contains("\"code\":\"locked\""), "{second}");
+    let acknowledged = first.end();
+    assert!(!acknowledged.is_empty(), "the first one is unharmed");
+}

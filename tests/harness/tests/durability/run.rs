@@ -1,0 +1,172 @@
+//! One process of the harness with work for a person, and the person who decides.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use pilothouse::approval::Verdict;
+use serde_json::{Value, json};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_pilothouse-harness");
+/// Topics that work side by side.
+const TOPICS: usize = 3;
+
+/// Numbers that look random and are the same for the same seed (Knuth's MMIX generator).
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+}
+
+/// A process that runs, and what it has told so far.
+pub(crate) struct Run {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<Value>,
+    said: BTreeMap<String, Verdict>,
+    acknowledged: BTreeMap<String, Verdict>,
+}
+
+impl Run {
+    /// Starts it on this data: a server whose calls leave a mark each, and topics that call it.
+    pub(crate) fn start(data: &Path, marks: &Path) -> Self {
+        let mut child = Command::new(PROGRAM)
+            .args(["run", "-", "--data"])
+            .arg(data)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the program starts");
+        let (sender, lines) = channel();
+        let out = BufReader::new(child.stdout.take().expect("the output is a pipe"));
+        std::thread::spawn(move || {
+            for line in out.lines().map_while(Result::ok) {
+                // The last line of a killed process may be half a line.
+                let Ok(line) = serde_json::from_str::<Value>(&line) else { break };
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        let stdin = child.stdin.take();
+        let mut run = Self { child, stdin, lines, said: BTreeMap::new(), acknowledged: BTreeMap::new() };
+        let script =
+            json!({"tools": [{"name": "add_note", "echo": true}], "faults": [{"count_file": marks}]});
+        run.tell(&json!({"server": {"id": "notes", "transport": {"peer": script}, "effects": {"add_note": "edits"}}}));
+        run.tell(&json!({"expect": {"event": {"kind": "listing", "server": "notes", "fresh": true}}}));
+        for topic in 0..TOPICS {
+            let call =
+                |n: usize| json!({"tool": {"server": "notes", "tool": "add_note"}, "arguments": {"n": n}});
+            let calls = json!({"calls": [call(0), call(1), call(2)]});
+            let topic = format!("t{topic}");
+            let script: Vec<Value> =
+                (0..20).flat_map(|_| [calls.clone(), json!({"text": "Done."})]).collect();
+            run.tell(&json!({"topic": {"topic": topic, "model": {"script": script}}}));
+            for _ in 0..8 {
+                run.tell(&json!({"send": {"topic": topic, "text": "go"}}));
+            }
+        }
+        run
+    }
+
+    fn tell(&mut self, line: &Value) {
+        if let Some(stdin) = &mut self.stdin {
+            // A process that has just ended reads nothing.
+            let _gone = writeln!(stdin, "{line}");
+        }
+    }
+
+    /// Decides about every card that comes within this time, counted from the first line.
+    pub(crate) fn works(&mut self, time: Duration, dice: &mut Dice) {
+        let mut end = Instant::now() + Duration::from_secs(30);
+        let mut begun = false;
+        loop {
+            match self.lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(line) => {
+                    if !begun {
+                        begun = true;
+                        end = Instant::now() + time;
+                    }
+                    self.heard(&line, Some(dice));
+                }
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn heard(&mut self, line: &Value, dice: Option<&mut Dice>) {
+        let event = &line["event"];
+        if let (Some(card), Some(dice), "approval_requested") =
+            (event["approval"].as_str(), dice, event["kind"].as_str().unwrap_or_default())
+        {
+            let verdict = if dice.below(3) == 0 { Verdict::Deny } else { Verdict::Allow };
+            // One that was decided in vain before is decided the same way again.
+            let verdict = *self.said.entry(card.to_owned()).or_insert(verdict);
+            let line = json!({"decide": {"approval": card, "decision": verdict, "by": "ann", "digest": event["digest"]}});
+            self.tell(&line);
+        }
+        for answer in line["reply"]["answers"].as_array().into_iter().flatten() {
+            let card = answer["approval"].as_str().unwrap_or_default();
+            if let ("applied", Some(verdict)) =
+                (answer["answer"].as_str().unwrap_or_default(), self.said.get(card))
+            {
+                self.acknowledged.insert(card.to_owned(), *verdict);
+            }
+        }
+    }
+
+    /// Kills it, and answers what it had acknowledged until then.
+    pub(crate) fn kill(mut self) -> BTreeMap<String, Verdict> {
+        self.child.kill().expect("it can be killed");
+        self.rest()
+    }
+
+    /// Lets it end by itself.
+    pub(crate) fn end(mut self) -> BTreeMap<String, Verdict> {
+        drop(self.stdin.take());
+        self.rest()
+    }
+
+    fn rest(&mut self) -> BTreeMap<String, Verdict> {
+        // It has ended, or is about to; either way its output ends.
+        while let Ok(line) = self.lines.recv_timeout(Duration::from_secs(30)) {
+            self.heard(&line, None);
+        }
+        self.child.wait().expect("it ends");
+        std::mem::take(&mut self.acknowledged)
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        // It has ended already, unless a test has failed.
+        let _ended = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+/// What a process says to these lines.
+pub(crate) fn once(data: &Path, lines: &str) -> String {
+    let mut child = Command::new(PROGRAM)
+        .args(["run", "-", "--data"])
+        .arg(data)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the program starts");
+    let _gone = child.stdin.take().map(|mut stdin| stdin.write_all(lines.as_bytes()));
+    let output = child.wait_with_output().expect("it ends");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
