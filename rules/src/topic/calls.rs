@@ -27,6 +27,28 @@ struct Asking<'a> {
     card: CardStage,
 }
 
+/// The result of a call whose last attempt ended so. That one which was not run says nothing about those before it,
+/// which a crash has cut off: they may have run.
+fn of_all_attempts(attempt: Attempt, last: &CallResult) -> CallResult {
+    match last.outcome {
+        CallOutcome::Rejected | CallOutcome::Denied | CallOutcome::Unavailable if attempt > Attempt(1) => {
+            let words = last.text();
+            CallResult::said(
+                CallOutcome::Unknown,
+                format!("nobody knows whether an earlier attempt ran; the last one did not: {words}"),
+            )
+        }
+        CallOutcome::Succeeded
+        | CallOutcome::Failed
+        | CallOutcome::Rejected
+        | CallOutcome::Denied
+        | CallOutcome::Unavailable
+        | CallOutcome::TimedOut
+        | CallOutcome::Cancelled
+        | CallOutcome::Unknown => last.clone(),
+    }
+}
+
 impl<'a> Draft<'a> {
     pub(super) fn call_sent(mut self, call: CallId, attempt: Attempt) -> Ruling {
         let (_, delivery) = self.running(call, attempt)?;
@@ -47,7 +69,7 @@ impl<'a> Draft<'a> {
 
     pub(super) fn call_returned(mut self, call: CallId, attempt: Attempt, result: &CallResult) -> Ruling {
         let (turn, _) = self.running(call, attempt)?;
-        self.finish_call(call, attempt, result.clone());
+        self.finish_call(call, attempt, of_all_attempts(attempt, result));
         self.end_step_with(turn, call);
         self.noted()
     }
