@@ -143,7 +143,7 @@ async fn answer(life: &Life, topic: &Topic, message: MessageId) -> Result<(), St
         let view = topic.view();
         let turns = view.iter().flat_map(|view| &view.turns);
         let found = turns.flat_map(|turn| turn.messages.iter().map(move |there| (there, turn)));
-        let found = found.filter(|(there, _)| there.message == message).last();
+        let found = found.rev().find(|(there, _)| there.message == message);
         let held = view.iter().flat_map(|view| &view.held).any(|there| there.message == message);
         match found {
             Some((there, turn)) => match (&there.receipt, &turn.stop) {

@@ -90,6 +90,10 @@ pub(super) async fn live(play: Arc<Play>, memory: MemoryStore, number: u64, phas
 
 async fn within(play: Arc<Play>, store: FaultyStore, clock: TokioClock, number: u64, phase: Phase) -> End {
     let world = play.world.clone();
+    if phase == Phase::Calm {
+        // From before its start on: what a disk refuses then leaves no approvals in the whole life.
+        world.calm();
+    }
     let runtime = match start(&play, &store, clock, number).await {
         Ok(runtime) => runtime,
         Err(words) => {
@@ -117,10 +121,7 @@ async fn within(play: Arc<Play>, store: FaultyStore, clock: TokioClock, number: 
     let life = Arc::new(Life { play: play.clone(), runtime, store, topics, restarts, number });
     match phase {
         Phase::Storm => storm(life, tasks).await,
-        Phase::Calm => {
-            world.calm();
-            calm(life, tasks).await
-        }
+        Phase::Calm => calm(life, tasks).await,
         Phase::Epilogue => {
             end(life, tasks, Wanted::Clean).await;
             End::Over

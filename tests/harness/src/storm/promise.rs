@@ -21,8 +21,9 @@ pub const PROMISES: [&str; 17] = [
     OWN,
 ];
 
-pub(super) const ONE_PLACE: &str = "A message is in exactly one place; every call has exactly one result; a replay equals \
-                                    the live state (random commands)";
+pub(super) const ONE_PLACE: &str = "A message is in exactly one place; every call has exactly one result and only goes \
+                                    on; news of an attempt that is over change nothing; a replay equals the live state \
+                                    (random commands, against a small model of a topic)";
 pub(super) const CRASH: &str = "Whatever a crash leaves, nothing is lost and nothing runs twice";
 pub(super) const HELD: &str = "After any other end the queue is held and never runs by itself";
 pub(super) const KEY: &str = "The same key is the same message";

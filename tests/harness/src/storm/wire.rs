@@ -234,7 +234,7 @@ impl Stage {
             Some(Twist::Cut) => {
                 let half = line.floor_char_boundary_at(line.len() / 2);
                 // The end follows at once, so that nobody needs to hear that it failed.
-                let _half = to.write_all(line[..half].as_bytes()).await;
+                let _half = to.write_all(&line.as_bytes()[..half]).await;
                 Goes::Over
             }
             Some(Twist::Late) => {
