@@ -129,6 +129,7 @@ async fn ledger(directory: &Path, callers: u64) -> Arc<Wiring> {
         functions: BTreeMap::new(),
         table: Arc::default(),
         asks: None,
+        history: Arc::new(pilothouse_rules::history::NewestTurns),
         servers: Vec::new(),
     }));
     let args = ApprovalArgs { wiring: wiring.clone() };

@@ -41,7 +41,7 @@ impl People {
         let wiring = self.wiring.upgrade()?;
         let card = self.card(&wiring, question)?;
         let name = card.question;
-        let waiting = wiring.approval.questions.wait(name);
+        let waiting = wiring.approval.questions.wait(&card);
         let _asking = Asking { wiring: wiring.clone(), question: name };
         let command = ApprovalCommand::Ask(Box::new(card));
         let asked = wiring.approval.slot.ask(|reply| ApprovalMsg::Command { command, reply: Some(reply) });

@@ -33,7 +33,6 @@ use pilothouse_messages::digest::Digest;
 use pilothouse_messages::error::StoreError;
 use pilothouse_messages::id::{Attempt, CallId, StepRef};
 use pilothouse_messages::json::JsonText;
-use pilothouse_messages::model::ModelRequest;
 use pilothouse_messages::topic::{
     Directive, Recovery, ResolvedTool, RunBasis, StoredKey, TopicAnswer, TopicCommand,
 };
@@ -51,10 +50,10 @@ use crate::gate;
 use crate::hub::TopicPicture;
 use crate::phase::Phase;
 use crate::slot::{Letter, Reply};
-use crate::tasks::{TaskSet, caught, caught_now};
+use crate::tasks::{TaskSet, caught};
 use crate::wiring::{TopicPlace, Wiring};
+use conversation::Pin;
 pub use conversation::{Conversation, surface_now};
-use conversation::{Pin, windowed};
 use history::Earlier;
 use journal::{Loaded, SAVE_TEXT_AFTER, TopicJournal};
 pub use nested::NestedJournal;
@@ -401,49 +400,6 @@ impl SessionShell {
             tasks: self.tasks.clone(),
             report: Report(self.myself.clone()),
         }
-    }
-
-    fn run_model(&mut self, at: StepRef) {
-        let report = Report(self.myself.clone());
-        let cancel = self.running.turn(at.turn, &self.tasks);
-        let Some(history) = self.history(at) else { return self.read_earlier(at) };
-        let Phase::Live(topic) = &mut self.phase else { return };
-        let now = topic.now();
-        let Some(config) = topic.state().turn_config() else { return };
-        let model = match caught_now(|| self.wiring.models.resolve(&config.model)) {
-            Ok(Some(model)) => model,
-            Ok(None) => {
-                let message = format!("no model is called \"{}\"", config.model);
-                return report.tell(TopicCommand::ModelFailed { at, message });
-            }
-            Err(words) => {
-                let message = format!("the resolver of models panicked: {words}");
-                return report.tell(TopicCommand::ModelFailed { at, message });
-            }
-        };
-        let config = windowed(config, model.as_ref());
-        let (surface, late) = self.pin.for_step(&self.wiring, &self.place, &config, at, now);
-        self.place.surface.store(Some(surface.view().clone()));
-        self.place.deferred.store(surface.deferred().clone());
-        let mut request = ModelRequest::new(history, surface.view().clone());
-        request.late_tools = late;
-        let run = model_step::Run {
-            wiring: self.wiring.clone(),
-            place: self.place.clone(),
-            config,
-            surface,
-            model,
-            at,
-            report,
-            left_out: self.left_out.clone(),
-        };
-        self.tasks.spawn(async move {
-            tokio::select! {
-                biased;
-                () = cancel.cancelled() => {}
-                () = run.finish(request) => {}
-            }
-        });
     }
 
     fn call_tool(

@@ -55,7 +55,9 @@ impl Timeline {
             | TopicUpdate::Reasoning { .. }
             | TopicUpdate::ToolInput { .. }
             | TopicUpdate::MessageChanged { .. }
-            | TopicUpdate::HistoryShortened { .. } => {}
+            | TopicUpdate::HistoryShortened { .. }
+            | TopicUpdate::NestedStarted { .. }
+            | TopicUpdate::NestedFinished { .. } => {}
         }
     }
 

@@ -130,7 +130,7 @@ pub struct Limits {
     pub kept_results_topic: usize,
     /// Whole results kept in all, in bytes (1 GiB); the oldest go first.
     pub kept_results: usize,
-    /// How long one that connects keeps its place while others wait for one (10 ms), instead of `connect_place`: so that
+    /// How long one that connects keeps its place while others wait for one (100 ms), instead of `connect_place`: so that
     /// no healthy server is behind a dead one. More of it spreads the start of many heavy programs.
     pub connect_place_wanted: Duration,
     /// Reading one topic back, or what was said in it before (30 s).
@@ -293,7 +293,7 @@ impl Default for Limits {
             model_retry_after: Duration::from_secs(60),
             kept_results_topic: 64 << 20,
             kept_results: 1 << 30,
-            connect_place_wanted: Duration::from_millis(10),
+            connect_place_wanted: Duration::from_millis(100),
             topic_load: Duration::from_secs(30),
             topic_idle: Duration::from_secs(300),
             keep_turns: None,

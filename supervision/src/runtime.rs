@@ -12,7 +12,7 @@ use pilothouse_adapters::store::log::topic_prefix;
 use pilothouse_messages::approval::{Card, DecideAnswer, Decision};
 use pilothouse_messages::audit::AuditReport;
 use pilothouse_messages::error::{
-    AnswerError, AskError, DecideError, RevokeError, ServerError, StartError, StoreError, TopicError,
+    AnswerError, DecideError, RevokeError, ServerError, StartError, StoreError, TopicError,
 };
 use pilothouse_messages::grant::{Grant, RevokeAnswer};
 use pilothouse_messages::id::{ApprovalId, GrantId, QuestionId, ServerId, TenantId, TopicId};

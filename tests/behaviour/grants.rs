@@ -194,7 +194,7 @@ async fn several_cards_are_decided_at_once_each_by_its_own_decision() {
     let peer = tools();
     let mut stage = plays([calls(drops), Step::text("Done.")]).peer("a", &peer).raise().await;
     stage.say("Go.").await;
-    stage.until_status(TopicStatus::AwaitingApproval).await;
+    crate::stage::holds("three cards wait", || stage.runtime.approvals().len() == 3).await;
     let cards = stage.runtime.approvals();
     let [first, second, third] = cards.as_slice() else { panic!("{cards:?}") };
     let decisions = [

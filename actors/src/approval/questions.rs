@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pilothouse_messages::id::QuestionId;
+use pilothouse_messages::id::{CallId, QuestionId, TopicId};
 use pilothouse_messages::question::{QuestionCard, Reply};
 use tokio::sync::oneshot;
 
@@ -14,7 +14,15 @@ pub struct OpenQuestions(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     open: BTreeMap<QuestionId, Arc<QuestionCard>>,
-    waiting: BTreeMap<QuestionId, oneshot::Sender<Reply>>,
+    waiting: BTreeMap<QuestionId, Waiting>,
+}
+
+/// Who waits for an answer.
+#[derive(Debug)]
+struct Waiting {
+    topic: TopicId,
+    call: CallId,
+    reply: oneshot::Sender<Reply>,
 }
 
 impl OpenQuestions {
@@ -31,10 +39,17 @@ impl OpenQuestions {
     }
 
     /// Waits for the answer to a question that is about to be asked.
-    pub(crate) fn wait(&self, question: QuestionId) -> oneshot::Receiver<Reply> {
-        let (sender, receiver) = oneshot::channel();
-        self.lock().waiting.insert(question, sender);
+    pub(crate) fn wait(&self, card: &QuestionCard) -> oneshot::Receiver<Reply> {
+        let (reply, receiver) = oneshot::channel();
+        let waiting = Waiting { topic: card.topic.clone(), call: card.call, reply };
+        self.lock().waiting.insert(card.question, waiting);
         receiver
+    }
+
+    /// The call is over: what its server has asked for it is taken back, whether or not the server says so.
+    pub(crate) fn call_is_over(&self, topic: &TopicId, call: CallId) {
+        // Whoever waits sees its sender gone, and takes its question back.
+        self.lock().waiting.retain(|_, waiting| waiting.call != call || waiting.topic != *topic);
     }
 
     /// Nobody waits for it any more.
@@ -62,7 +77,7 @@ impl OpenQuestions {
     pub(super) fn tell(&self, question: QuestionId, reply: Reply) {
         if let Some(waiting) = self.lock().waiting.remove(&question) {
             // A call that has just ended needs no answer.
-            let _gone = waiting.send(reply);
+            let _gone = waiting.reply.send(reply);
         }
     }
 

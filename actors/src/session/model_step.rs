@@ -25,14 +25,62 @@ use tokio::task::JoinSet;
 use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::conversation::windowed;
 use super::deltas::FLUSH_AFTER;
-use super::{Report, repair};
+use super::{Report, SessionShell, repair};
 use crate::asking::{self, Asker};
 use crate::gate::{self, Caller};
-use crate::tasks::caught;
+use crate::phase::Phase;
+use crate::tasks::{caught, caught_now};
 use crate::wiring::{TopicPlace, Wiring};
 use broke::Broke;
 use gathered::{DraftCall, Gathered};
+
+impl SessionShell {
+    /// Runs the model's step, or reads first what it needs of the past.
+    pub(super) fn run_model(&mut self, at: StepRef) {
+        let report = Report(self.myself.clone());
+        let cancel = self.running.turn(at.turn, &self.tasks);
+        let Some(history) = self.history(at) else { return self.read_earlier(at) };
+        let Phase::Live(topic) = &mut self.phase else { return };
+        let now = topic.now();
+        let Some(config) = topic.state().turn_config() else { return };
+        let model = match caught_now(|| self.wiring.models.resolve(&config.model)) {
+            Ok(Some(model)) => model,
+            Ok(None) => {
+                let message = format!("no model is called \"{}\"", config.model);
+                return report.tell(TopicCommand::ModelFailed { at, message });
+            }
+            Err(words) => {
+                let message = format!("the resolver of models panicked: {words}");
+                return report.tell(TopicCommand::ModelFailed { at, message });
+            }
+        };
+        let config = windowed(config, model.as_ref());
+        let (surface, late) = self.pin.for_step(&self.wiring, &self.place, &config, at, now);
+        self.place.surface.store(Some(surface.view().clone()));
+        self.place.deferred.store(surface.deferred().clone());
+        let mut request = ModelRequest::new(history, surface.view().clone());
+        request.late_tools = late;
+        let run = Run {
+            wiring: self.wiring.clone(),
+            place: self.place.clone(),
+            config,
+            surface,
+            model,
+            at,
+            report,
+            left_out: self.left_out.clone(),
+        };
+        self.tasks.spawn(async move {
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => {}
+                () = run.finish(request) => {}
+            }
+        });
+    }
+}
 
 /// A model step to be run.
 pub(super) struct Run {
