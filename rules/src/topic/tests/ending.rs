@@ -1,7 +1,7 @@
 //! Turns that end from outside: stopped, recovered after a crash, shut down.
 
-use pilothouse_messages::call::CallOutcome;
-use pilothouse_messages::id::{CallId, TurnId};
+use pilothouse_messages::call::{CallOutcome, CallResult};
+use pilothouse_messages::id::{Attempt, CallId, TurnId};
 use pilothouse_messages::limits::Limits;
 use pilothouse_messages::topic::command::Payment;
 use pilothouse_messages::topic::{
@@ -135,6 +135,21 @@ fn a_turn_that_waits_for_a_person_survives_a_crash_and_goes_on_when_it_is_answer
                 .does([run_model(1, 2)]),
         ],
     );
+}
+
+#[test]
+fn a_call_that_was_not_run_again_may_have_run_before_the_crash() {
+    let (a, b) = (call(1, 1, 0), call(1, 1, 1));
+    let given = [with_calls(vec![look(), change()]), vec![opened(b), recover()]].concat();
+    let words = "nobody knows whether an earlier attempt ran; the last one did not: it has changed";
+    for outcome in [CallOutcome::Rejected, CallOutcome::Denied, CallOutcome::Unavailable] {
+        let result = CallResult::said(outcome, "it has changed");
+        let second = TopicCommand::CallReturned { call: a, attempt: Attempt(2), result };
+        check(
+            given.clone(),
+            vec![on(second, Is::AwaitingApproval).records([call_says(a, 2, CallOutcome::Unknown, words)])],
+        );
+    }
 }
 
 #[test]
