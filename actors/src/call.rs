@@ -111,7 +111,6 @@ pub struct Ran {
 /// # Cancel safety
 /// As [`run`]; a task of the server is told that nobody wants it any more, unless its receipt was kept.
 pub async fn run_watched(wiring: &Wiring, order: CallOrder, watch: &mut dyn CallWatch) -> Ran {
-    let _questions = QuestionsOf { wiring, call: order.topic.clone().zip(order.call) };
     let result = match order.tool.source.clone() {
         ToolSource::Builtin { name } if MetaTool::of(&name) == Some(MetaTool::Exec) => {
             // Boxed: a script is rare, and every call would be as large as one.
@@ -124,17 +123,17 @@ pub async fn run_watched(wiring: &Wiring, order: CallOrder, watch: &mut dyn Call
     Ran { result: result.capped(wiring.limits.result_bytes), whole }
 }
 
-/// What a server asks people while its call runs; taken back when the call is over, however it ends.
-struct QuestionsOf<'a> {
-    wiring: &'a Wiring,
-    call: Option<(TopicId, CallId)>,
+/// What servers ask people while a call of a topic runs; taken back when the call is over, however it ends. The calls
+/// of a script are its own.
+pub(crate) struct QuestionsOf<'a> {
+    pub(crate) wiring: &'a Wiring,
+    pub(crate) topic: &'a TopicId,
+    pub(crate) call: CallId,
 }
 
 impl Drop for QuestionsOf<'_> {
     fn drop(&mut self) {
-        if let Some((topic, call)) = &self.call {
-            self.wiring.approval.questions.call_is_over(topic, *call);
-        }
+        self.wiring.approval.questions.call_is_over(self.topic, self.call);
     }
 }
 

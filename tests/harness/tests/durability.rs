@@ -56,8 +56,11 @@ async fn whenever_the_process_is_killed_no_decision_is_lost_and_no_call_runs_twi
     for _ in 0..kills {
         let mut run = Run::start(&data, &marks);
         // Some die while they start, most in the middle of their work.
-        let work = Duration::from_millis(dice.below(120));
-        run.works(work, &mut dice);
+        let time = Duration::from_millis(dice.below(60));
+        match dice.below(4) {
+            0 => run.starts(time),
+            _ => run.works(time, &mut dice),
+        }
         acknowledged.extend(run.kill());
     }
     let mut last = Run::start(&data, &marks);
@@ -80,7 +83,7 @@ async fn whenever_the_process_is_killed_no_decision_is_lost_and_no_call_runs_twi
         decided.len()
     );
     assert!(
-        acknowledged.len() as u64 >= kills / 4,
+        acknowledged.len() as u64 >= kills / 8,
         "the kills hit a working process: {}",
         acknowledged.len()
     );
@@ -94,11 +97,12 @@ enum Damage {
     Flipped,
 }
 
-/// Damages a file within the last 4 KiB that were written.
+/// Damages a file within the last 4 to 64 KiB that were written.
 fn damage(file: &Path, damage: Damage, dice: &mut Dice) {
     let mut bytes = std::fs::read(file).expect("it is there");
     let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-    let back = usize::try_from(dice.below(4_096)).expect("it fits");
+    let reach = 4_096 << dice.below(5);
+    let back = usize::try_from(dice.below(reach)).expect("it fits");
     let at = end.saturating_sub(back + 1);
     match damage {
         Damage::Cut => bytes.truncate(at),
@@ -128,7 +132,7 @@ async fn the_end_of_a_store_that_a_disk_has_spoilt_is_told_and_never_taken_for_t
     let (data, marks) = (directory.path().join("data"), directory.path().join("marks"));
     let mut dice = Dice::new(seed);
     let mut run = Run::start(&data, &marks);
-    run.works(Duration::from_secs(2), &mut dice);
+    run.works_until(60, Duration::from_secs(20), &mut dice);
     let acknowledged = run.kill();
     assert!(!acknowledged.is_empty(), "something was decided");
 

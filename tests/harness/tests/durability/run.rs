@@ -87,21 +87,38 @@ impl Run {
         }
     }
 
-    /// Decides about every card that comes within this time, counted from the first line.
+    /// Decides about every card that comes within this time, counted from the first one.
     pub(crate) fn works(&mut self, time: Duration, dice: &mut Dice) {
+        self.works_until(usize::MAX, time, dice);
+    }
+
+    /// As [`works`](Self::works), and no longer than until so many decisions are acknowledged.
+    pub(crate) fn works_until(&mut self, enough: usize, time: Duration, dice: &mut Dice) {
         let mut end = Instant::now() + Duration::from_secs(30);
-        let mut begun = false;
-        loop {
+        let (mut speaks, mut asks) = (false, false);
+        while self.acknowledged.len() < enough {
             match self.lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
                 Ok(line) => {
-                    if !begun {
-                        begun = true;
+                    if !asks && line["event"]["kind"] == "approval_requested" {
+                        (speaks, asks) = (true, true);
                         end = Instant::now() + time;
+                    } else if !speaks {
+                        speaks = true;
+                        // There may be nothing to decide.
+                        end = Instant::now() + Duration::from_secs(2);
                     }
                     self.heard(&line, Some(dice));
                 }
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
             }
+        }
+    }
+
+    /// Only waits this long from its first line on: it may still be starting then.
+    pub(crate) fn starts(&mut self, time: Duration) {
+        if let Ok(line) = self.lines.recv_timeout(Duration::from_secs(30)) {
+            self.heard(&line, None);
+            std::thread::sleep(time);
         }
     }
 
