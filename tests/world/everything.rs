@@ -133,7 +133,10 @@ async fn a_server_that_is_killed_in_a_call_comes_back_and_its_neighbour_notices_
         assert_eq!(listing.state, ListingState::Warm);
         assert!(listing.tools().len() >= 13, "{} tools", listing.tools().len());
     }
-    let topic = runtime.open_topic("watch", TopicConfig::new("plays")).await.expect("the topic opens");
+    let mut config = TopicConfig::new("plays");
+    // Two servers of fifteen tools would be folded away for a model whose window nobody knows.
+    config.context_window = Some(200_000);
+    let topic = runtime.open_topic("watch", config).await.expect("the topic opens");
     let all = a.list().tools().len() + b.list().tools().len();
     until("every tool is shown", || topic.surface().is_some_and(|surface| surface.tools.len() == all)).await;
     let surface = topic.surface().expect("it is shown");
