@@ -2,8 +2,8 @@
 //!
 //! `cargo bench --bench surface` prints the table; any other way of running it is a short check that it still works.
 
-use std::collections::BTreeSet;
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::Instant;
 
 use pilothouse_messages::deferral::DeferralGate;
@@ -89,7 +89,7 @@ fn pins(rounds: u32) {
     for (words, window) in [("deferred", None), ("shown whole", Some(100_000_000))] {
         let mut config = TopicConfig::new("m");
         config.context_window = window;
-        let pin = || Surface::pin(&table, &config, BTreeSet::new(), Timestamp(1), terms);
+        let pin = || Surface::pin(&table, &config, &Arc::default(), Timestamp(1), terms);
         let start = Instant::now();
         let surface = pin();
         let cold = start.elapsed().as_secs_f64() * 1e3;
@@ -119,7 +119,7 @@ fn shown_and_saved(table: &ToolTable, window: u64) -> String {
     format!("{:7} {:7}", i64::try_from(without).unwrap_or(i64::MAX) - report.saved, report.saved)
 }
 
-fn largest(servers: &[Catalog], count: usize) -> std::sync::Arc<ToolTable> {
+fn largest(servers: &[Catalog], count: usize) -> Arc<ToolTable> {
     let mut servers = servers.to_vec();
     servers.sort_by_key(|server| std::cmp::Reverse(server.tools.len()));
     servers.truncate(count);

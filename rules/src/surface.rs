@@ -44,7 +44,7 @@ pub struct Surface {
     used_at: Timestamp,
     scope: Scope,
     window: Option<u64>,
-    cold: BTreeSet<ServerId>,
+    cold: Arc<BTreeSet<ServerId>>,
 }
 
 /// Whether the meta tools are in a block.
@@ -95,12 +95,15 @@ impl Surface {
     pub fn pin(
         table: &ToolTable,
         config: &TopicConfig,
-        mut cold: BTreeSet<ServerId>,
+        cold: &Arc<BTreeSet<ServerId>>,
         now: Timestamp,
         terms: Terms<'_>,
     ) -> Self {
         let scope = scope_of(config);
-        cold.retain(|server| scope.admits_server(server));
+        let cold = match cold.iter().all(|server| scope.admits_server(server)) {
+            true => cold.clone(),
+            false => Arc::new(cold.iter().filter(|server| scope.admits_server(server)).cloned().collect()),
+        };
         let (window, bytes) = (config.context_window, terms.limits.description_bytes);
         let Deferral { inline, deferred, report } =
             decide(table.select_active(&scope), window, terms.counter, bytes);
@@ -152,7 +155,7 @@ impl Surface {
         table: &ToolTable,
         config: &TopicConfig,
         now: Timestamp,
-        cold: &BTreeSet<ServerId>,
+        cold: &Arc<BTreeSet<ServerId>>,
         limits: &Limits,
     ) -> Option<RepinReason> {
         if scope_of(config) != self.scope {
@@ -161,7 +164,9 @@ impl Surface {
         if config.context_window != self.window {
             return Some(RepinReason::WindowChanged);
         }
-        if let Some(server) = self.cold.difference(cold).next() {
+        if !Arc::ptr_eq(&self.cold, cold)
+            && let Some(server) = self.cold.difference(cold).next()
+        {
             return Some(RepinReason::ServerListed { server: server.clone() });
         }
         if self.meta == MetaTools::Absent

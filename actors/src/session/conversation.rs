@@ -1,10 +1,8 @@
-//! A topic with its transcript, and the surface that its turn has pinned.
+//! A topic with its transcript.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use pilothouse_adapters::model::Model;
-use pilothouse_messages::id::{ServerId, StepId, StepRef, TopicId, TurnId};
+use pilothouse_messages::id::{TopicId, TurnId};
 use pilothouse_messages::limits::Limits;
 use pilothouse_messages::model::HistoryItem;
 use pilothouse_messages::time::Timestamp;
@@ -12,9 +10,6 @@ use pilothouse_messages::topic::{
     Directive, NestedNews, TopicAnswer, TopicCheckpoint, TopicCommand, TopicConfig, TopicEvent,
     TopicRejection, TopicUpdate, TopicView,
 };
-use pilothouse_rules::registry::ToolTable;
-use pilothouse_rules::surface::{Surface, Terms};
-use pilothouse_rules::tokens::{Bytes4, TokenCounter};
 use pilothouse_rules::topic::TopicState;
 use pilothouse_rules::topic::transcript::Transcript;
 use pilothouse_rules::{Decider, Decision};
@@ -22,8 +17,6 @@ use pilothouse_rules::{Decider, Decision};
 use super::head::Used;
 use crate::durable::Pictured;
 use crate::hub::TopicPicture;
-use crate::tasks::caught_now;
-use crate::wiring::{TopicPlace, Wiring};
 
 /// The topic's state and what its model is told, folded from the same events.
 ///
@@ -208,86 +201,4 @@ impl Pictured for Conversation {
         let view = (after != before || !events.iter().all(same_view)).then(|| self.state.view());
         TopicPicture { updates, view }
     }
-}
-
-/// The pinned surface of a topic, over its turns.
-#[derive(Default)]
-pub(super) struct Pin {
-    surface: Option<Surface>,
-    /// What was last said about late tools, and of which table: looked through once for each.
-    late: Option<(Arc<ToolTable>, Option<String>)>,
-}
-
-impl Pin {
-    /// The surface for this step, and what its request says about late tools. It is pinned anew only at the first step
-    /// of a turn, and only for a reason.
-    pub(super) fn for_step(
-        &mut self,
-        wiring: &Wiring,
-        place: &TopicPlace,
-        config: &TopicConfig,
-        at: StepRef,
-        now: Timestamp,
-    ) -> (Surface, Option<String>) {
-        let table = wiring.registry.table.load_full();
-        let kept = self.surface.take().filter(|surface| {
-            at.step != StepId(1)
-                || !place.take_repin()
-                    && surface
-                        .must_repin(&table, config, now, &cold_servers(wiring, config), &wiring.limits)
-                        .is_none()
-        });
-        let mut surface = kept.unwrap_or_else(|| {
-            self.late = None;
-            pinned(wiring, &table, config, now)
-        });
-        surface.used(now);
-        let late = match &self.late {
-            Some((seen, late)) if Arc::ptr_eq(seen, &table) => late.clone(),
-            Some(_) | None => surface.late(&table),
-        };
-        self.late = Some((table, late.clone()));
-        self.surface = Some(surface.clone());
-        (surface, late)
-    }
-}
-
-/// What the topic would show if a turn began now.
-pub fn surface_now(wiring: &Wiring, config: &TopicConfig, now: Timestamp) -> Surface {
-    let model = caught_now(|| wiring.models.resolve(&config.model)).ok().flatten();
-    let config = model.map_or_else(|| config.clone(), |model| windowed(config.clone(), model.as_ref()));
-    pinned(wiring, &wiring.registry.table.load(), &config, now)
-}
-
-/// The configuration with the window of its model, where it names none. A model that panics has none.
-pub(super) fn windowed(mut config: TopicConfig, model: &dyn Model) -> TopicConfig {
-    config.context_window =
-        config.context_window.or_else(|| caught_now(|| model.limits()).unwrap_or_default().context_window);
-    config
-}
-
-/// A counter of the embedder's that panics counts nothing: the default takes its place.
-fn pinned(wiring: &Wiring, table: &ToolTable, config: &TopicConfig, now: Timestamp) -> Surface {
-    let cold = cold_servers(wiring, config);
-    let pin = |counter: &dyn TokenCounter| {
-        let terms = Terms { limits: &wiring.limits, counter, shown: &wiring.shown };
-        Surface::pin(table, config, cold.clone(), now, terms)
-    };
-    caught_now(|| pin(wiring.counter.as_ref())).unwrap_or_else(|words| {
-        tracing::warn!(target: "pilothouse", %words, "the token counter panicked: tools are counted by the default");
-        pin(&Bytes4)
-    })
-}
-
-/// The tenant's servers that have never been listed. Looking is a read, so each is listed once in the background.
-fn cold_servers(wiring: &Wiring, config: &TopicConfig) -> BTreeSet<ServerId> {
-    let places = wiring.servers.places.load();
-    let theirs = places
-        .values()
-        .filter(|place| place.definition.tenant.as_ref().is_none_or(|tenant| *tenant == config.tenant));
-    let cold = theirs.filter(|place| match wiring.catalog.read(&place.definition.id) {
-        Some(listing) => listing.view.listing.is_none(),
-        None => true,
-    });
-    cold.map(|place| place.definition.id.clone()).collect()
 }

@@ -25,8 +25,8 @@ use tokio::task::JoinSet;
 use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::conversation::windowed;
 use super::deltas::FLUSH_AFTER;
+use super::pin::windowed;
 use super::{Report, SessionShell, repair};
 use crate::asking::{self, Asker};
 use crate::gate::{self, Caller};

@@ -14,8 +14,8 @@ use crate::tokens::Bytes4;
 
 const PINNED: Timestamp = Timestamp(1_000_000);
 
-fn cold(ids: &[&str]) -> BTreeSet<ServerId> {
-    ids.iter().map(|id| server(id)).collect()
+fn cold(ids: &[&str]) -> Arc<BTreeSet<ServerId>> {
+    Arc::new(ids.iter().map(|id| server(id)).collect())
 }
 
 fn config() -> TopicConfig {
@@ -25,7 +25,7 @@ fn config() -> TopicConfig {
 fn pinned(registry: &Registry, config: &TopicConfig, cold_ids: &[&str]) -> Surface {
     let (limits, shown) = (Limits::default(), ShownTools::default());
     let terms = Terms { limits: &limits, counter: &Bytes4, shown: &shown };
-    Surface::pin(&registry.table(), config, cold(cold_ids), PINNED, terms)
+    Surface::pin(&registry.table(), config, &cold(cold_ids), PINNED, terms)
 }
 
 fn reason(
@@ -88,7 +88,7 @@ fn a_description_is_the_owners_text_without_control_characters_and_bounded() {
         let mut limits = Limits::default();
         limits.description_bytes = bytes;
         let terms = Terms { limits: &limits, counter: &Bytes4, shown: &ShownTools::default() };
-        let surface = Surface::pin(&registry.table(), &config(), cold(&[]), PINNED, terms);
+        let surface = Surface::pin(&registry.table(), &config(), &cold(&[]), PINNED, terms);
         assert_eq!(surface.view().tools[0].description, expected, "{description:?} {title:?}");
     }
 }
