@@ -11,7 +11,6 @@ mod card;
 mod conversation;
 mod deltas;
 pub mod export;
-pub mod head;
 pub mod history;
 mod journal;
 mod model_step;

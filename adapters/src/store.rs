@@ -20,6 +20,7 @@ use tokio::sync::oneshot;
 use crate::BoxFuture;
 
 pub mod books;
+pub mod head;
 pub mod large;
 pub mod log;
 mod mark;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use pilothouse_actors::bus::RuntimeEvents;
 use pilothouse_actors::servers::{Added, ServersMsg};
-use pilothouse_actors::session::head::{Head, Present};
 use pilothouse_actors::topics::TopicsMsg;
 use pilothouse_actors::wiring::ServerPlace;
+use pilothouse_adapters::store::head::{Head, Present};
 use pilothouse_adapters::store::log::topic_prefix;
 use pilothouse_messages::approval::{Card, DecideAnswer, Decision};
 use pilothouse_messages::audit::AuditReport;

@@ -639,7 +639,7 @@ pub(crate) const ROWS: &[(&str, &[Tests])] = &[
             (GOLDEN, &["events_of_topics_keep_their_bytes"]),
             ("adapters/tests/golden/checkpoints.rs", &["checkpoints_of_topics_keep_their_bytes"]),
             (SLED, &["a_store_of_a_newer_version_is_named"]),
-            ("actors/src/session/head/tests.rs", &["a_head_keeps_its_bytes_and_one_that_is_none_is_damaged"]),
+            ("adapters/src/store/head/tests.rs", &["a_head_keeps_its_bytes_and_one_that_is_none_is_damaged"]),
         ],
     ),
     (

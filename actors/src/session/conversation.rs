@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pilothouse_adapters::store::head::Used;
 use pilothouse_messages::id::{TopicId, TurnId};
 use pilothouse_messages::limits::Limits;
 use pilothouse_messages::model::HistoryItem;
@@ -14,7 +15,6 @@ use pilothouse_rules::topic::TopicState;
 use pilothouse_rules::topic::transcript::Transcript;
 use pilothouse_rules::{Decider, Decision};
 
-use super::head::Used;
 use crate::durable::Pictured;
 use crate::hub::TopicPicture;
 

@@ -2,14 +2,13 @@
 
 use std::ops::ControlFlow;
 
+use pilothouse_adapters::store::head::{Head, Present};
 use pilothouse_adapters::store::log::{self, JOURNAL, topic_prefix};
 use pilothouse_adapters::store::{Keyspace, Store};
 use pilothouse_messages::error::StoreError;
 use pilothouse_messages::id::TopicId;
 use pilothouse_messages::topic::{ExportPage, TopicEvent};
 use serde_json::json;
-
-use super::head::{Head, Present};
 
 /// Records of one page at most, and bytes of its lines, but for the one record that every page has.
 const PAGE_RECORDS: usize = 256;

@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use pilothouse_adapters::store::head::Head;
 use pilothouse_adapters::store::log::{self, CHECKPOINTS, JOURNAL};
 use pilothouse_adapters::store::{Keyspace, Store};
 use pilothouse_messages::call::Content;
@@ -22,8 +23,6 @@ use pilothouse_messages::topic::{HistoryCursor, HistoryPage, TopicCheckpoint, To
 use pilothouse_rules::Decider;
 use pilothouse_rules::topic::TopicState;
 use pilothouse_rules::topic::transcript::Transcript;
-
-use super::head::Head;
 
 /// Turns of one page at most, and their bytes, but for the one turn that every page has.
 const PAGE_TURNS: usize = 32;

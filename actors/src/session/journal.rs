@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pilothouse_adapters::store::head::{Head, Present};
 use pilothouse_adapters::store::log::{self, CHECKPOINTS, JOURNAL, KEYS};
 use pilothouse_adapters::store::{BATCH_BYTES_MAX, Batch, Durability, Keyspace, Store};
 use pilothouse_messages::digest::Digest;
@@ -15,7 +16,6 @@ use pilothouse_messages::topic::{StoredKey, TopicCheckpoint, TopicEvent};
 use pilothouse_rules::Decider;
 
 use super::Conversation;
-use super::head::{Head, Present};
 use super::{history, removal};
 use crate::durable::Journal;
 

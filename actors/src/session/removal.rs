@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use pilothouse_adapters::store::head::{Head, Present, Used};
 use pilothouse_adapters::store::log::topic_prefix;
 use pilothouse_adapters::store::pages::PAGE;
 use pilothouse_adapters::store::{Batch, Durability, Keyspace, Lane, Store};
@@ -10,7 +11,6 @@ use pilothouse_messages::error::StoreError;
 use pilothouse_messages::id::TopicId;
 use pilothouse_messages::limits::Limits;
 
-use super::head::{Head, Present, Used};
 use super::journal;
 
 /// Where a topic's records are; its head stays.

@@ -1,5 +1,6 @@
 //! What a topic keeps of its past, where the embedder sets a bound: old turns go once they are neither shown nor young.
 
+use pilothouse_adapters::store::head::Head;
 use pilothouse_adapters::store::log::topic_prefix;
 use pilothouse_adapters::store::{Batch, Keyspace, Store};
 use pilothouse_messages::error::StoreError;
@@ -7,7 +8,6 @@ use pilothouse_messages::id::{TopicId, TurnId};
 use pilothouse_messages::limits::Limits;
 use pilothouse_messages::time::Timestamp;
 
-use super::head::Head;
 use super::history::checkpoint;
 use super::removal::delete_range;
 use super::{Own, OwnMsg, SessionMsg, SessionShell};

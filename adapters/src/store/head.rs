@@ -1,6 +1,6 @@
 //! The head of a stored topic: its epoch, its newest checkpoint, and from where its records are kept.
 
-use pilothouse_adapters::store::{Keyspace, Store};
+use super::{Keyspace, Store};
 use pilothouse_messages::error::StoreError;
 use pilothouse_messages::id::{MessageId, TurnId};
 
