@@ -197,6 +197,11 @@ impl AskPort {
         &self.kinds
     }
 
+    /// How long a question waits.
+    pub fn patience(&self) -> Duration {
+        self.patience
+    }
+
     /// Whether this is a question that may take a person's time, and so stops its call's clock.
     pub fn would_ask(&self, method: &str, params: &Value) -> bool {
         read(method, params).is_ok_and(|ask| self.kinds.contains(&ask.kind()))

@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rmcp::model::RequestId;
 use serde_json::Value;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::asks::Origin;
 use crate::server::Pulse;
@@ -26,7 +28,18 @@ pub(super) struct Flights {
 struct Known {
     /// By progress token, as text.
     calls: BTreeMap<String, Flight>,
-    forgotten: VecDeque<RequestId>,
+    forgotten: VecDeque<Forgotten>,
+    /// When the youngest call was given up that is not among the forgotten any more, for want of room.
+    lost: Option<Instant>,
+}
+
+/// A request that nobody waits for any more. Its server may not know that yet, and ask for it.
+#[derive(Debug)]
+struct Forgotten {
+    id: RequestId,
+    /// For whom it ran, if it was a call.
+    origin: Option<Origin>,
+    at: Instant,
 }
 
 #[derive(Debug, Clone)]
@@ -76,38 +89,55 @@ impl Flights {
     }
 
     /// A question of the server is open until the guard is dropped. A server does not say to which call it belongs:
-    /// with several under way it may be any of them, so that all their clocks stop.
-    pub(super) fn question(&self) -> (Origin, Open) {
-        let flights: Vec<Flight> = self.known().calls.values().cloned().collect();
+    /// with several under way it may be any of them, so that all their clocks stop. Nor does it say that its call is
+    /// gone: while one of another topic was given up less than `patience` ago, it may be that one's, and no person of
+    /// this topic is to see it.
+    pub(super) fn question(&self, patience: Duration) -> (Origin, Open) {
+        let known = self.known();
+        let flights: Vec<Flight> = known.calls.values().cloned().collect();
         let origin = match flights.as_slice() {
-            [only] => only.origin.clone(),
-            [] | [_, _, ..] => Origin::default(),
+            [only] if !known.may_be_anothers(&only.origin, patience) => only.origin.clone(),
+            [] | [_, ..] => Origin::default(),
         };
+        drop(known);
         for flight in &flights {
             flight.pulse.send_modify(|pulse| pulse.questions += 1);
         }
         (origin, Open(flights))
     }
 
-    /// Nobody waits for this answer any more.
-    pub(super) fn forget(&self, id: RequestId) {
+    /// Nobody waits for this answer any more; if it is a call's, that was for whom the call ran.
+    pub(super) fn forget(&self, id: RequestId, origin: Option<Origin>) {
         let mut known = self.known();
-        if known.forgotten.len() >= FORGOTTEN_MAX {
-            known.forgotten.pop_front();
+        if known.forgotten.len() >= FORGOTTEN_MAX
+            && let Some(oldest) = known.forgotten.pop_front()
+            && oldest.origin.is_some()
+        {
+            known.lost = Some(oldest.at);
         }
-        known.forgotten.push_back(id);
+        known.forgotten.push_back(Forgotten { id, origin, at: Instant::now() });
     }
 
     /// Whether the answer with this id comes too late; counts it.
     pub(super) fn is_late(&self, id: &RequestId) -> bool {
         let mut known = self.known();
-        let Some(place) = known.forgotten.iter().position(|forgotten| forgotten == id) else {
+        let Some(place) = known.forgotten.iter().position(|forgotten| forgotten.id == *id) else {
             return false;
         };
         known.forgotten.remove(place);
         let count = self.late.fetch_add(1, Ordering::Relaxed) + 1;
         tracing::debug!(%id, count, "an answer came when nobody waited for it any more");
         true
+    }
+}
+
+impl Known {
+    /// Whether a question may belong to a call that was given up and ran for another topic than this one's.
+    fn may_be_anothers(&self, origin: &Origin, patience: Duration) -> bool {
+        let young = |at: &Instant| at.elapsed() < patience;
+        let others = |gone: &Forgotten| gone.origin.as_ref().is_some_and(|gone| gone.topic != origin.topic);
+        self.lost.as_ref().is_some_and(young)
+            || self.forgotten.iter().rev().take_while(|gone| young(&gone.at)).any(others)
     }
 }
 

@@ -73,7 +73,7 @@ impl Host {
     async fn answer(&self, method: &str, params: &Value) -> Result<Value, ErrorData> {
         // Only what is put to the embedder takes time.
         let (origin, _open) = if self.asks.would_ask(method, params) {
-            let (origin, open) = self.flights.question();
+            let (origin, open) = self.flights.question(self.asks.patience());
             (origin, Some(open))
         } else {
             Default::default()

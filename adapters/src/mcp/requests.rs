@@ -103,11 +103,13 @@ impl Requests {
             Ok(handle) => handle,
             Err(error) => return self.failure(error).await,
         };
-        let mut abandoned = Abandoned { requests: self, id: Some(handle.id.clone()), abandon };
+        let origin = passenger.as_ref().map(|passenger| passenger.origin.clone());
         let _boarded = passenger.map(|passenger| {
             let token = serde_json::to_value(&handle.progress_token).unwrap_or_default();
             self.flights.board(&token, passenger.pulse, passenger.origin)
         });
+        // Dropped before the call leaves: a question that comes just then finds it in one place at least.
+        let mut abandoned = Abandoned { requests: self, id: Some(handle.id.clone()), origin, abandon };
         let answer = handle.await_response().await;
         // What carried the request may have failed where the protocol has no words for it.
         if let Some(failure) = abandoned.id.take().and_then(|id| self.life.failure(&id)) {
@@ -145,6 +147,8 @@ impl Requests {
 struct Abandoned<'a> {
     requests: &'a Requests,
     id: Option<RequestId>,
+    /// For whom it ran, if it was a call.
+    origin: Option<Origin>,
     abandon: Abandon,
 }
 
@@ -156,7 +160,7 @@ impl Drop for Abandoned<'_> {
         if self.requests.life.is_over() {
             return;
         }
-        self.requests.flights.forget(id.clone());
+        self.requests.flights.forget(id.clone(), self.origin.take());
         match self.abandon {
             Abandon::Silently => {}
             Abandon::Cancelled => {

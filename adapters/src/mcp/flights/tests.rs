@@ -1,14 +1,22 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use pilothouse_messages::id::TopicId;
 use rmcp::model::RequestId;
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tokio::time::advance;
 
 use super::{FORGOTTEN_MAX, Flights};
 use crate::asks::Origin;
 use crate::server::Pulse;
+
+const PATIENCE: Duration = Duration::from_secs(600);
+
+fn of(topic: &str) -> Origin {
+    Origin { topic: Some(TopicId::new(topic).unwrap()), call: None }
+}
 
 fn check(tokens: &[Value], progress: &[f64], expected: Option<f64>) {
     let flights = Arc::new(Flights::default());
@@ -33,19 +41,75 @@ fn only_progress_that_grows_counts_and_only_for_its_own_call() {
 fn a_question_is_for_the_only_call_or_for_nobody_in_particular() {
     let flights = Arc::new(Flights::default());
     let (first, second) = (watch::Sender::default(), watch::Sender::default());
-    let of = |topic: &str| Origin { topic: Some(TopicId::new(topic).unwrap()), call: None };
     let questions = |pulse: &watch::Sender<Pulse>| pulse.borrow().questions;
 
     let one = flights.board(&json!(1), first.clone(), of("a"));
-    let (origin, open) = flights.question();
+    let (origin, open) = flights.question(PATIENCE);
     assert_eq!((origin, questions(&first)), (of("a"), 1));
     let _two = flights.board(&json!(2), second.clone(), of("b"));
-    let (origin, both) = flights.question();
+    let (origin, both) = flights.question(PATIENCE);
     assert_eq!((origin, questions(&first), questions(&second)), (Origin::default(), 2, 1));
     drop((open, both));
     assert_eq!((questions(&first), questions(&second)), (0, 0));
     drop(one);
-    assert_eq!(flights.question().0, of("b"));
+    assert_eq!(flights.question(PATIENCE).0, of("b"));
+}
+
+/// What became of the calls that were given up, before the question comes.
+enum Then {
+    /// The first one's answer comes after all.
+    Answer,
+    /// So many others are given up, of nobody's calls.
+    Forget(i64),
+}
+
+/// The origin of a question that comes while `live` is under way, once calls of these topics were given up.
+fn asked_of(gone: &[&str], then: &[Then], live: &str) -> Origin {
+    let flights = Arc::new(Flights::default());
+    for (id, topic) in gone.iter().enumerate() {
+        flights.forget(RequestId::Number(i64::try_from(id).unwrap()), Some(of(topic)));
+    }
+    for then in then {
+        match then {
+            Then::Answer => assert!(flights.is_late(&RequestId::Number(0))),
+            Then::Forget(many) => {
+                (0..*many).for_each(|n| flights.forget(RequestId::Number(100 + n), None));
+            }
+        }
+    }
+    let _live = flights.board(&json!(7), watch::Sender::default(), of(live));
+    flights.question(PATIENCE).0
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_may_be_a_gone_calls_is_put_to_nobody_of_another_topic() {
+    let flood = i64::try_from(FORGOTTEN_MAX).unwrap();
+    let nobody = Origin::default;
+    for (gone, then, live, expected) in [
+        (vec!["a"], vec![], "b", nobody()),
+        (vec!["a"], vec![], "a", of("a")),
+        (vec!["b", "a"], vec![], "b", nobody()),
+        (vec!["a"], vec![Then::Answer], "b", of("b")),
+        (vec!["a"], vec![Then::Forget(1)], "b", nobody()),
+        (vec!["a"], vec![Then::Forget(flood)], "b", nobody()),
+        (vec![], vec![Then::Forget(flood + 1)], "b", of("b")),
+    ] {
+        assert_eq!(asked_of(&gone, &then, live), expected, "{gone:?} {live}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_given_up_long_ago_asks_nothing_more() {
+    for flood in [0, i64::try_from(FORGOTTEN_MAX).unwrap()] {
+        let flights = Arc::new(Flights::default());
+        flights.forget(RequestId::Number(0), Some(of("a")));
+        (0..flood).for_each(|n| flights.forget(RequestId::Number(1 + n), None));
+        let _live = flights.board(&json!(7), watch::Sender::default(), of("b"));
+        advance(PATIENCE - Duration::from_millis(1)).await;
+        assert_eq!(flights.question(PATIENCE).0, Origin::default());
+        advance(Duration::from_millis(1)).await;
+        assert_eq!(flights.question(PATIENCE).0, of("b"));
+    }
 }
 
 #[test]
@@ -54,7 +118,7 @@ fn an_answer_is_late_once_and_what_is_remembered_is_bounded() {
     let flights = Flights::new(late.clone());
     let id = |number: usize| RequestId::Number(i64::try_from(number).unwrap());
     for number in 0..=FORGOTTEN_MAX {
-        flights.forget(id(number));
+        flights.forget(id(number), None);
     }
     let found = [0, 1, 1, FORGOTTEN_MAX, FORGOTTEN_MAX + 1].map(|number| flights.is_late(&id(number)));
     assert_eq!((found, late.load(Ordering::Relaxed)), ([false, true, false, true, false], 2));
