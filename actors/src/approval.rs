@@ -42,6 +42,8 @@ pub use grants::LiveGrants;
 use journal::{LedgerJournal, Loaded};
 pub use open::{CardChange, OpenCards};
 pub use questions::OpenQuestions;
+use questions::TakenOver;
+pub(crate) use questions::Unasked;
 
 /// What the actor is born with.
 pub struct ApprovalArgs {
@@ -279,7 +281,11 @@ impl ApprovalShell {
         };
         self.wiring.approval.open.replace(ledger.open_cards());
         self.wiring.approval.grants.replace(ledger.grants().cloned());
-        let orphans = self.wiring.approval.questions.replace(ledger.open_questions());
+        let TakenOver { orphans, over } = self.wiring.approval.questions.replace(&ledger);
+        for (card, end) in over {
+            let (question, topic) = (card.question, card.topic.clone());
+            self.wiring.events.publish(RuntimeEvent::QuestionOver { question, topic, end });
+        }
         self.clock.begin(loaded.newest);
         let durable = Durable::new(ledger, loaded.journal, ground, loaded.newest);
         let early = self.phase.begin(durable);

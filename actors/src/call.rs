@@ -126,9 +126,17 @@ pub async fn run_watched(wiring: &Wiring, order: CallOrder, watch: &mut dyn Call
 /// What servers ask people while a call of a topic runs; taken back when the call is over, however it ends. The calls
 /// of a script are its own.
 pub(crate) struct QuestionsOf<'a> {
-    pub(crate) wiring: &'a Wiring,
-    pub(crate) topic: &'a TopicId,
-    pub(crate) call: CallId,
+    wiring: &'a Wiring,
+    topic: &'a TopicId,
+    call: CallId,
+}
+
+impl<'a> QuestionsOf<'a> {
+    /// Lets servers ask people for this call, until it is dropped.
+    pub(crate) fn run(wiring: &'a Wiring, topic: &'a TopicId, call: CallId) -> Self {
+        wiring.approval.questions.call_begins(topic, call);
+        Self { wiring, topic, call }
+    }
 }
 
 impl Drop for QuestionsOf<'_> {

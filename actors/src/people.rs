@@ -1,6 +1,7 @@
 //! Puts what servers ask to people: the port of a runtime whose embedder has set none.
 //!
-//! Only a question of a topic's call is put, and only where somebody may be there; everything else is declined at once.
+//! Only a question of a topic's call that runs is put, only so many in one call, and only where somebody may be there;
+//! everything else is declined at once.
 //! The question is stored before it is shown, and its answer before the server is told. A call that no longer waits
 //! takes its question back.
 
@@ -17,7 +18,7 @@ use pilothouse_messages::question::{self, PersonAsk, QuestionCard};
 use pilothouse_messages::topic::Headless;
 use serde_json::{Map, Value};
 
-use crate::approval::ApprovalMsg;
+use crate::approval::{ApprovalMsg, Unasked};
 use crate::wiring::Wiring;
 
 /// A larger form is no form for a person (64 KiB).
@@ -41,7 +42,9 @@ impl People {
         let wiring = self.wiring.upgrade()?;
         let card = self.card(&wiring, question)?;
         let name = card.question;
-        let waiting = wiring.approval.questions.wait(&card);
+        let limit = wiring.limits.questions_per_call;
+        let waiting = wiring.approval.questions.wait(&card, limit);
+        let waiting = waiting.inspect_err(|unasked| tell_unasked(&card, *unasked, limit)).ok()?;
         let _asking = Asking { wiring: wiring.clone(), question: name };
         let command = ApprovalCommand::Ask(Box::new(card));
         let asked = wiring.approval.slot.ask(|reply| ApprovalMsg::Command { command, reply: Some(reply) });
@@ -108,6 +111,20 @@ fn replied(reply: question::Reply) -> Reply {
         },
         question::Reply::Decline => Reply::Declined,
         question::Reply::Dismiss => Reply::Dismissed,
+    }
+}
+
+/// Says that a server asks without end, once a call.
+fn tell_unasked(card: &QuestionCard, unasked: Unasked, limit: usize) {
+    match unasked {
+        Unasked::TooMany { asked } if asked == limit => {
+            let (server, topic, call) = (&card.server, &card.topic, card.call);
+            tracing::warn!(
+                target: "pilothouse", %server, %topic, %call, limit,
+                "a server asks more in one call than a person is shown: the rest is declined"
+            );
+        }
+        Unasked::TooMany { .. } | Unasked::CallIsOver => {}
     }
 }
 

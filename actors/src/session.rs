@@ -457,7 +457,7 @@ impl SessionShell {
             }
             let mut witness = Witness { report: report.clone(), call, attempt };
             let run = call::run_watched(&wiring, order, &mut witness);
-            let _questions = call::QuestionsOf { wiring: &wiring, topic: &place.topic, call };
+            let _questions = call::QuestionsOf::run(&wiring, &place.topic, call);
             let ran = caught(run).await.unwrap_or_else(|words| {
                 let words = format!("the call ended in a fault of ours: {words}");
                 Ran { result: CallResult::said(CallOutcome::Unknown, words), whole: None }

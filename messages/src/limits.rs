@@ -141,6 +141,8 @@ pub struct Limits {
     pub keep_turns: Option<u64>,
     /// How long a topic keeps closed turns at least, of which older ones go (for ever); what its view shows stays.
     pub keep_for: Option<Duration>,
+    /// Questions to a person that servers may ask in one call (16); a further one is declined at once.
+    pub questions_per_call: usize,
 }
 
 /// The bounds of the scripts that models run with `tool_exec`.
@@ -298,6 +300,7 @@ impl Default for Limits {
             topic_idle: Duration::from_secs(300),
             keep_turns: None,
             keep_for: None,
+            questions_per_call: 16,
         }
     }
 }

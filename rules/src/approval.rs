@@ -341,6 +341,9 @@ impl Decider for Ledger {
             ApprovalCommand::DropQuestions { questions, reason } => {
                 Ok(self.drop_questions(now, questions, reason))
             }
+            ApprovalCommand::FindQuestion { question } => {
+                Ok(Decision::answer(ApprovalAnswer::Found(self.asked_of(*question))))
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use pilothouse_actors::approval::ApprovalMsg;
 use pilothouse_actors::gate;
 use pilothouse_actors::wiring::Wiring;
 use pilothouse_adapters::gate::Decider;
-use pilothouse_messages::approval::{ApprovalAnswer, ApprovalCommand, CardOwner};
+use pilothouse_messages::approval::{ApprovalAnswer, ApprovalCommand, ApprovalRejection, CardOwner};
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::error::AnswerError;
 use pilothouse_messages::id::QuestionId;
@@ -17,11 +17,18 @@ pub(crate) async fn answer(
     question: QuestionId,
     answer: Answer,
 ) -> Result<AnswerOutcome, AnswerError> {
-    if let Some(card) = wiring.approval.questions.card(question) {
-        let theirs = answer.tenant.as_ref().is_none_or(|tenant| *tenant == card.tenant);
-        let owner = CardOwner { tenant: card.tenant.clone(), topic: card.topic.clone() };
+    let card = wiring.approval.questions.card(question);
+    if wiring.layers.decide.is_some() {
+        let Some(owner) = owner(wiring, question, card.as_deref()).await? else {
+            return Ok(AnswerOutcome::Unknown);
+        };
         let decider = Decider { by: &answer.by, tenant: answer.tenant.as_ref() };
-        if !theirs || !gate::may_decide(wiring, &owner, decider) {
+        if !gate::may_decide(wiring, &owner, decider) {
+            return Ok(AnswerOutcome::Unknown);
+        }
+    }
+    if let Some(card) = card {
+        if answer.tenant.as_ref().is_some_and(|tenant| *tenant != card.tenant) {
             return Ok(AnswerOutcome::Unknown);
         }
         if let Reply::Accept(content) = &answer.reply
@@ -31,8 +38,7 @@ pub(crate) async fn answer(
         }
     }
     let command = ApprovalCommand::Answer { question, answer: Box::new(answer) };
-    let asked = wiring.approval.slot.ask(|reply| ApprovalMsg::Command { command, reply: Some(reply) }).await;
-    match asked.map_err(|source| AnswerError::Ask { question, source })? {
+    match ask(wiring, question, command).await? {
         Ok(ApprovalAnswer::Answer(outcome)) => Ok(outcome),
         // The ledger answers an answer with nothing else and rejects none.
         Ok(
@@ -45,6 +51,40 @@ pub(crate) async fn answer(
             | ApprovalAnswer::Noted,
         )
         | Err(_) => Ok(AnswerOutcome::Unknown),
+    }
+}
+
+async fn ask(
+    wiring: &Wiring,
+    question: QuestionId,
+    command: ApprovalCommand,
+) -> Result<Result<ApprovalAnswer, ApprovalRejection>, AnswerError> {
+    let asked = wiring.approval.slot.ask(|reply| ApprovalMsg::Command { command, reply: Some(reply) }).await;
+    asked.map_err(|source| AnswerError::Ask { question, source })
+}
+
+/// Whose question it is; one that has its last word is known to the ledger only, and says who answered.
+async fn owner(
+    wiring: &Wiring,
+    question: QuestionId,
+    open: Option<&QuestionCard>,
+) -> Result<Option<CardOwner>, AnswerError> {
+    if let Some(card) = open {
+        return Ok(Some(CardOwner { tenant: card.tenant.clone(), topic: card.topic.clone() }));
+    }
+    match ask(wiring, question, ApprovalCommand::FindQuestion { question }).await? {
+        Ok(ApprovalAnswer::Found(owner)) => Ok(owner),
+        // The ledger answers this with nothing else and rejects it never.
+        Ok(
+            ApprovalAnswer::Opened
+            | ApprovalAnswer::Settled(_)
+            | ApprovalAnswer::Decide(_)
+            | ApprovalAnswer::Revoke(_)
+            | ApprovalAnswer::Noted
+            | ApprovalAnswer::Answer(_)
+            | ApprovalAnswer::Over(_),
+        )
+        | Err(_) => Ok(None),
     }
 }
 

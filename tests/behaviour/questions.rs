@@ -3,18 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use pilothouse::approval::{CardOwner, Decider};
 use pilothouse::audit::AuditFact;
 use pilothouse::error::AnswerError;
 use pilothouse::json::JsonText;
 use pilothouse::model::scripted::Step;
 use pilothouse::prelude::*;
 use pilothouse::question::{Answer, AnswerOutcome, PersonAsk, QuestionCard, QuestionWord};
+use pilothouse::store::memory::MemoryStore;
 use pilothouse::topic::{Headless, PermissionMode, TopicStatus};
 use pilothouse::tree::RuntimeEvent;
 use pilothouse_harness::peer::Peer;
 use serde_json::json;
 
-use crate::stage::{Setup, Stage, call, holds, memory, peer, plays, said};
+use crate::stage::{Setup, Stage, call, holds, memory, peer, plays, said, settle};
 
 fn asking(what: &str) -> Arc<Peer> {
     peer(json!({"tools": [{"name": "ask", "reply": "told"}],
@@ -162,4 +164,90 @@ async fn a_question_of_an_earlier_process_is_over_and_says_so() {
     holds("it is over", || next.questions().is_empty()).await;
     let late = next.answer(card.question, ada()).await;
     assert!(matches!(&late, Ok(AnswerOutcome::Over(end)) if end.word == QuestionWord::Withdrawn), "{late:?}");
+}
+
+/// Answers, and kills the one who is to tell it while the answer is on its way to the disk.
+async fn answers_as_its_teller_dies(store: &MemoryStore, stage: &Stage, card: &QuestionCard, answer: Answer) {
+    store.hold();
+    let (runtime, question) = (stage.runtime.clone(), card.question);
+    let answering = tokio::spawn(async move { runtime.answer(question, answer).await });
+    settle().await;
+    assert!(stage.runtime.kill_actor("approval"));
+    settle().await;
+    store.release();
+    let lost = answering.await.expect("it answers");
+    assert!(matches!(lost, Err(AnswerError::Ask { .. })), "{lost:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_whose_teller_died_is_told_by_the_next_one() {
+    let rows = [
+        (ada(), QuestionWord::Accepted, "{\"action\":\"accept\",\"content\":{\"name\":\"ada\"}}"),
+        (Answer::decline("bob"), QuestionWord::Declined, "{\"action\":\"decline\"}"),
+        (Answer::dismiss("bob"), QuestionWord::Dismissed, "{\"action\":\"cancel\"}"),
+    ];
+    for (answer, word, expected) in rows {
+        let store = memory();
+        let mut stage = setup(&asking("elicitation")).store(store.clone()).raise().await;
+        let mut events = stage.runtime.events();
+        stage.say("Go.").await;
+        let card = asked(&stage).await;
+        answers_as_its_teller_dies(&store, &stage, &card, answer.clone()).await;
+        if word == QuestionWord::Accepted {
+            // What was written died with the actor; who says it again brings it.
+            let again = stage.runtime.answer(card.question, answer).await;
+            assert!(matches!(&again, Ok(AnswerOutcome::Already(end)) if end.word == word), "{again:?}");
+        }
+        assert_eq!(ends(&mut stage).await, format!("succeeded: told\n{expected}"));
+        let over = async {
+            loop {
+                if let Some(RuntimeEvent::QuestionOver { end, .. }) = events.next().await {
+                    return end.word;
+                }
+            }
+        };
+        assert_eq!(over.await, word, "windows are told, too");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_asks_only_so_often_in_one_call_and_the_next_call_has_room_again() {
+    let ask = json!({"ask": {"what": "elicitation", "on": {"tool": "ask"}}});
+    let insistent =
+        peer(json!({"tools": [{"name": "ask", "reply": "told"}], "faults": [ask.clone(), ask.clone(), ask]}));
+    let steps = [call("a", "ask", json!({})), call("a", "ask", json!({})), Step::text("Done.")];
+    let setup = plays(steps)
+        .server(Server::in_memory("a", insistent).effect("ask", Effect::Edits))
+        .config(|config| config.mode = PermissionMode::Bypass)
+        .limits(|limits| limits.questions_per_call = 2);
+    let mut stage = setup.raise().await;
+    stage.say("Go.").await;
+    for _ in 0..4 {
+        let card = asked(&stage).await;
+        assert_eq!(stage.runtime.answer(card.question, ada()).await, Ok(AnswerOutcome::Applied));
+        holds("it is over", || stage.runtime.questions().iter().all(|open| open.question != card.question))
+            .await;
+    }
+    let accepted = "{\"action\":\"accept\",\"content\":{\"name\":\"ada\"}}";
+    let each = format!("succeeded: told\n{accepted}\n{accepted}\n{{\"action\":\"decline\"}}");
+    assert_eq!(ends(&mut stage).await, format!("{each}{each}"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_may_not_decide_learns_nothing_of_a_question_also_when_it_is_over() {
+    let policy = |_: &CardOwner, decider: Decider<'_>| decider.by == "ada";
+    let setup = setup(&asking("elicitation")).build(|builder| builder.decide_policy(policy));
+    let stage = setup.raise().await;
+    stage.say("Go.").await;
+    let card = asked(&stage).await;
+    for answer in [Answer::decline("bob"), ada(), Answer::decline("bob"), ada()] {
+        let by = answer.by.clone();
+        let outcome = stage.runtime.answer(card.question, answer).await.expect("the ledger answers");
+        match by.as_str() {
+            "bob" => assert_eq!(outcome, AnswerOutcome::Unknown),
+            _ => {
+                assert!(matches!(outcome, AnswerOutcome::Applied | AnswerOutcome::Already(_)), "{outcome:?}")
+            }
+        }
+    }
 }

@@ -103,6 +103,11 @@ pub enum ApprovalCommand {
         /// Why.
         reason: String,
     },
+    /// Asks whose question this is; changes nothing.
+    FindQuestion {
+        /// The question.
+        question: QuestionId,
+    },
 }
 
 /// Why a decision changed nothing. These are stored: their bytes are frozen.
@@ -305,7 +310,8 @@ pub enum ApprovalDirective {
         /// The news.
         news: CardNews,
     },
-    /// Tell the call that asked what a person said. It is told once: one that is gone has nothing to do with it.
+    /// Tell the call that asked what a person said; again each time that it is said again. One that is gone, or was
+    /// told, has nothing to do with it.
     TellAsker {
         /// The question.
         question: QuestionId,
@@ -323,7 +329,7 @@ pub enum ApprovalAnswer {
     Settled(Settlement),
     /// The answer to a decision.
     Decide(DecideAnswer),
-    /// Whose card it is; `None` if there is no such card.
+    /// Whose card or question it is; `None` if there is none of that name.
     Found(Option<CardOwner>),
     /// The answer to a revocation.
     Revoke(RevokeAnswer),

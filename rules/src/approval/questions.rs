@@ -6,7 +6,8 @@
 //!                  └─ DropQuestions ──────▶ Withdrawn    its call is gone: nobody is left to tell
 //! ```
 //!
-//! Nothing but a person's answer accepts one. The answer itself goes to the call alone; the record keeps its digest.
+//! Nothing but a person's answer accepts one. The answer itself goes to the call alone; the record keeps its digest. An
+//! answer that is given again changes nothing and is told again: the first telling may have been lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -79,6 +80,18 @@ impl Ledger {
         self.questions.open.get(&question)
     }
 
+    /// The last word of this question, once it has one.
+    pub fn question_end(&self, question: QuestionId) -> Option<&QuestionEnd> {
+        self.questions.ended.get(&question).map(|ended| &ended.end)
+    }
+
+    /// Whose question it is, also when it has its last word.
+    pub(super) fn asked_of(&self, question: QuestionId) -> Option<CardOwner> {
+        let open = self.questions.open.get(&question);
+        let open = open.map(|card| CardOwner { tenant: card.tenant.clone(), topic: card.topic.clone() });
+        open.or_else(|| self.questions.ended.get(&question).map(|ended| ended.owner.clone()))
+    }
+
     pub(super) fn ask(&self, at: Timestamp, card: &QuestionCard) -> Result<Outcome, ApprovalRejection> {
         let question = card.question;
         if self.questions.open.contains_key(&question) {
@@ -100,7 +113,7 @@ impl Ledger {
         let told = |outcome| Decision::answer(ApprovalAnswer::Answer(outcome));
         let theirs = |owner: &CardOwner| answer.tenant.as_ref().is_none_or(|tenant| *tenant == owner.tenant);
         if let Some(ended) = self.questions.ended.get(&question).filter(|ended| theirs(&ended.owner)) {
-            return told(too_late(ended, answer));
+            return too_late(question, ended, answer);
         }
         let card = self.questions.open.get(&question);
         let theirs =
@@ -152,16 +165,19 @@ fn expiry(at: Timestamp, question: QuestionId) -> (ApprovalEvent, ApprovalDirect
     )
 }
 
-fn too_late(Ended { end, content, .. }: &Ended, answer: &Answer) -> AnswerOutcome {
-    let (word, said) = answer.word();
+/// The call that asked may not have been told: whoever gave the answer dies between the disk and the telling, and the
+/// ledger does not keep what was written. One that says the same again brings it.
+fn too_late(question: QuestionId, Ended { end, content, .. }: &Ended, answer: &Answer) -> Outcome {
+    let told = |outcome| Decision::answer(ApprovalAnswer::Answer(outcome));
     match end.word {
-        QuestionWord::Expired | QuestionWord::Withdrawn => AnswerOutcome::Over(end.clone()),
+        QuestionWord::Expired | QuestionWord::Withdrawn => told(AnswerOutcome::Over(end.clone())),
         QuestionWord::Accepted | QuestionWord::Declined | QuestionWord::Dismissed => {
-            if (end.word, *content) == (word, said) {
-                AnswerOutcome::Already(end.clone())
-            } else {
-                AnswerOutcome::Conflict(end.clone())
+            let (word, said) = answer.word();
+            if (end.word, *content) != (word, said) {
+                return told(AnswerOutcome::Conflict(end.clone()));
             }
+            let again = ApprovalDirective::TellAsker { question, reply: answer.reply.clone() };
+            Decision { directives: vec![again], ..told(AnswerOutcome::Already(end.clone())) }
         }
     }
 }

@@ -1,3 +1,4 @@
+use pilothouse_messages::approval::CardOwner;
 use pilothouse_messages::id::{QuestionId, ServerId};
 use pilothouse_messages::question::{
     Answer, AnswerOutcome, PersonAsk, QuestionCard, QuestionEnd, QuestionWord, Reply,
@@ -92,6 +93,10 @@ fn the_first_answer_to_a_question_is_its_last_word_and_only_the_asker_is_told_wh
         directives: dismissed,
         ..Decision::answer(ApprovalAnswer::Answer(AnswerOutcome::Over(end(QuestionWord::Expired, None, 100))))
     };
+    let again = |reply: Reply, by: &str, word| Decision {
+        directives: vec![ApprovalDirective::TellAsker { question: name(0), reply }],
+        ..Decision::answer(ApprovalAnswer::Answer(AnswerOutcome::Already(end(word, Some(by), 2))))
+    };
     let by_ada = || end(QuestionWord::Accepted, Some("ada"), 2);
     let other = QuestionCard {
         label: "B".to_owned(),
@@ -116,7 +121,18 @@ fn the_first_answer_to_a_question_is_its_last_word_and_only_the_asker_is_told_wh
         ),
         (vec![ask(0)], 50, answer(0, ada().for_tenant(stranger.clone())), told(AnswerOutcome::Unknown)),
         (vec![ask(0)], 100, answer(0, ada()), Ok(late)),
-        (vec![ask(0), answer(0, ada())], 50, answer(0, ada()), told(AnswerOutcome::Already(by_ada()))),
+        (
+            vec![ask(0), answer(0, ada())],
+            50,
+            answer(0, ada()),
+            Ok(again(ada().reply, "ada", QuestionWord::Accepted)),
+        ),
+        (
+            vec![ask(0), answer(0, Answer::decline("bob"))],
+            50,
+            answer(0, Answer::decline("ann")),
+            Ok(again(Reply::Decline, "bob", QuestionWord::Declined)),
+        ),
         (vec![ask(0), answer(0, ada())], 50, answer(0, unlike), told(AnswerOutcome::Conflict(by_ada()))),
         (
             vec![ask(0), answer(0, ada())],
@@ -133,6 +149,20 @@ fn the_first_answer_to_a_question_is_its_last_word_and_only_the_asker_is_told_wh
         (vec![ask(0), drops(0)], 50, answer(0, ada()), told(withdrawn)),
     ] {
         check(&history, now, command, expected);
+    }
+}
+
+#[test]
+fn a_question_has_an_owner_also_when_it_is_over() {
+    let owner = Some(CardOwner { tenant: TenantId::default(), topic: topic("t") });
+    for (history, expected) in [
+        (vec![], None),
+        (vec![ask(0)], owner.clone()),
+        (vec![ask(0), answer(0, ada())], owner.clone()),
+        (vec![ask(0), drops(0)], owner),
+    ] {
+        let find = ApprovalCommand::FindQuestion { question: name(0) };
+        check(&history, 50, find, Ok(Decision::answer(ApprovalAnswer::Found(expected))));
     }
 }
 
