@@ -77,7 +77,8 @@ pub mod approval {
 pub mod audit {
     pub use pilothouse_messages::approval::RefusedDecision;
     pub use pilothouse_messages::audit::{
-        AuditBasis, AuditFact, AuditFault, AuditLog, AuditReport, AuditRow, AuditTool,
+        AuditBasis, AuditFact, AuditFault, AuditGap, AuditLog, AuditReport, AuditRow, AuditTool,
+        ScriptCallFact,
     };
     pub use pilothouse_messages::grant::GrantEnd;
     pub use pilothouse_messages::topic::command::Payment;

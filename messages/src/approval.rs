@@ -12,7 +12,7 @@ use crate::tool::{Effect, ToolSource};
 mod ledger;
 
 pub use ledger::{
-    ApprovalAnswer, ApprovalCommand, ApprovalDirective, ApprovalEvent, ApprovalRejection, GrantFault,
+    ApprovalAnswer, ApprovalCommand, ApprovalDirective, ApprovalEvent, ApprovalRejection, GrantFault, Matter,
     RefusedDecision,
 };
 

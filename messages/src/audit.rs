@@ -5,11 +5,17 @@
 
 use serde::Serialize;
 
+pub mod books;
+mod fault;
+
+pub use books::{AuditBooks, TopicRecords};
+pub use fault::AuditFault;
+
 use crate::approval::{RefusedDecision, Verdict};
 use crate::call::CallOutcome;
 use crate::digest::Digest;
 use crate::grant::{Grant, GrantEnd, GrantPlace};
-use crate::id::{ApprovalId, Attempt, CallId, GrantId, QuestionId, TenantId, TopicId};
+use crate::id::{ApprovalId, Attempt, CallId, GrantId, QuestionId, TenantId, TopicId, TurnId};
 use crate::json::JsonText;
 use crate::question::{QuestionCard, QuestionWord};
 use crate::time::Timestamp;
@@ -252,88 +258,81 @@ pub enum AuditFact {
         /// How it ended.
         outcome: CallOutcome,
     },
-}
-
-/// Something that the records say and the rules do not allow, or records that cannot be read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
-#[serde(tag = "fault", rename_all = "snake_case")]
-pub enum AuditFault {
-    /// A log is not whole; what comes behind its last good record is not in the audit.
-    #[error("{} is whole up to record {whole}, and not behind it: {reason}", log_name(*.log, .topic.as_ref()))]
-    Damaged {
-        /// Which log.
-        log: AuditLog,
-        /// Of which topic.
-        topic: Option<TopicId>,
-        /// The last good record.
-        whole: u64,
-        /// What is wrong behind it.
-        reason: String,
-    },
-    /// A call ran on a card that nobody allowed.
-    #[error("call {call} of topic {topic} ran, but nobody allowed card {approval}")]
-    RanUndecided {
-        /// The topic.
-        topic: TopicId,
-        /// The call.
+    /// A script made a call, or a call of it has its result.
+    ScriptCall {
+        /// The call that the script runs in.
         call: CallId,
-        /// The card.
-        approval: ApprovalId,
-    },
-    /// A call ran with another tool or other arguments than were allowed.
-    #[error("call {call} of topic {topic} ran otherwise than card {approval} was allowed")]
-    RanOtherwise {
-        /// The topic.
-        topic: TopicId,
-        /// The call.
-        call: CallId,
-        /// The card.
-        approval: ApprovalId,
-    },
-    /// A call ran on a grant that did not cover it.
-    #[error("call {call} of topic {topic} ran, but grant {grant} did not cover it")]
-    RanUngranted {
-        /// The topic.
-        topic: TopicId,
-        /// The call.
-        call: CallId,
-        /// The grant.
-        grant: GrantId,
-    },
-    /// A call ran in a mode that does not let it.
-    #[error("call {call} of topic {topic} ran, but the mode {mode:?} does not allow it on its basis")]
-    RanAgainstMode {
-        /// The topic.
-        topic: TopicId,
-        /// The call.
-        call: CallId,
-        /// The mode.
-        mode: PermissionMode,
-    },
-    /// A call ran without a plan, or one attempt of it twice.
-    #[error("attempt {attempt} at call {call} of topic {topic} ran without a plan, or a second time")]
-    RanUnplanned {
-        /// The topic.
-        topic: TopicId,
-        /// The call.
-        call: CallId,
-        /// Which attempt.
-        attempt: Attempt,
-    },
-    /// A card has two last words, or a last word without having been shown.
-    #[error("card {approval} has a last word that it should not have")]
-    DecidedTwice {
-        /// The card.
-        approval: ApprovalId,
+        /// Which of its script's calls.
+        number: u32,
+        /// What happened with it.
+        #[serde(flatten)]
+        what: ScriptCallFact,
     },
 }
 
-fn log_name(log: AuditLog, topic: Option<&TopicId>) -> String {
-    match (log, topic) {
-        (AuditLog::Ledger, _) => "the ledger".to_owned(),
-        (AuditLog::Grants, _) => "the log of grants".to_owned(),
-        (AuditLog::Topic, Some(topic)) => format!("the journal of topic {topic}"),
-        (AuditLog::Topic, None) => "a topic's journal".to_owned(),
+/// What one record says of a call that a script made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "script_call", rename_all = "snake_case")]
+pub enum ScriptCallFact {
+    /// It was allowed, and is about to be sent.
+    Allowed {
+        /// Its tool.
+        tool: Box<AuditTool>,
+        /// The arguments that are sent, as far as they are recorded.
+        arguments: JsonText,
+        /// Why it was allowed.
+        #[serde(flatten)]
+        basis: AuditBasis,
+    },
+    /// It was not allowed, or answered from what is known here: nothing ran.
+    Answered {
+        /// The name that the script wrote.
+        name: String,
+        /// How it ended.
+        outcome: CallOutcome,
+    },
+    /// It has its result.
+    Finished {
+        /// How it ended.
+        outcome: CallOutcome,
+    },
+}
+
+/// What is not in the account because it was removed on purpose.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "gap", rename_all = "snake_case")]
+pub enum AuditGap {
+    /// The oldest turns of a topic are not kept any more.
+    Trimmed {
+        /// Whose it is; `None` where that is not known.
+        tenant: Option<TenantId>,
+        /// The topic.
+        topic: TopicId,
+        /// The last turn that is gone.
+        through: TurnId,
+    },
+    /// A topic was removed. What the ledger says of it is in the account.
+    Removed {
+        /// Whose it was; `None` where that is not known.
+        tenant: Option<TenantId>,
+        /// The topic.
+        topic: TopicId,
+    },
+}
+
+impl AuditGap {
+    /// Whose it is, where that is known.
+    pub fn tenant(&self) -> Option<&TenantId> {
+        match self {
+            Self::Trimmed { tenant, .. } | Self::Removed { tenant, .. } => tenant.as_ref(),
+        }
+    }
+
+    /// The topic.
+    pub fn topic(&self) -> &TopicId {
+        match self {
+            Self::Trimmed { topic, .. } | Self::Removed { topic, .. } => topic,
+        }
     }
 }
 
@@ -351,6 +350,8 @@ pub struct AuditReport {
     pub grants: u64,
     /// Topics whose journals were read.
     pub topics: usize,
+    /// What was removed on purpose.
+    pub gaps: Vec<AuditGap>,
 }
 
 impl AuditReport {
@@ -358,6 +359,7 @@ impl AuditReport {
     #[must_use]
     pub fn of_tenant(mut self, tenant: &TenantId) -> Self {
         self.rows.retain(|row| row.tenant.as_ref() == Some(tenant));
+        self.gaps.retain(|gap| gap.tenant() == Some(tenant));
         self
     }
 
@@ -365,14 +367,20 @@ impl AuditReport {
     #[must_use]
     pub fn of_topic(mut self, topic: &TopicId) -> Self {
         self.rows.retain(|row| row.topic.as_ref() == Some(topic));
+        self.gaps.retain(|gap| gap.topic() == topic);
         self
     }
 
-    /// JSON Lines: a row a line, then a fault a line.
+    /// JSON Lines: a row a line, then a gap a line, then a fault a line.
     pub fn json_lines(&self) -> String {
         let rows = self.rows.iter().map(serde_json::to_string);
+        let gaps = self.gaps.iter().map(serde_json::to_string);
         let faults = self.faults.iter().map(serde_json::to_string);
-        // Nothing in a row or a fault has a key that is no text, which is all that could fail.
-        rows.chain(faults).filter_map(Result::ok).flat_map(|line| [line, "\n".to_owned()]).collect()
+        // Nothing in a row, gap or fault has a key that is no text, which is all that could fail.
+        rows.chain(gaps)
+            .chain(faults)
+            .filter_map(Result::ok)
+            .flat_map(|line| [line, "\n".to_owned()])
+            .collect()
     }
 }

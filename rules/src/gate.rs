@@ -78,6 +78,20 @@ impl Modes {
         if is_exec(tool) { (Word::Run, self.turn) } else { self.word(tool.effect) }
     }
 
+    /// Whether a call of this tool may run on this basis.
+    ///
+    /// # Errors
+    /// The mode that does not let it.
+    pub fn let_run(self, tool: &ResolvedTool, basis: &RunBasis) -> Result<(), PermissionMode> {
+        let (word, mode) = self.word_about(tool);
+        let lets = match basis {
+            RunBasis::Mode => word == Word::Run,
+            RunBasis::Classified => word >= Word::Classify,
+            RunBasis::Approved { .. } | RunBasis::Grant { .. } => word > Word::Deny,
+        };
+        if lets { Ok(()) } else { Err(mode) }
+    }
+
     /// The strictest word, and whose it is.
     pub fn word(self, effect: Effect) -> (Word, PermissionMode) {
         let said = [self.turn, self.newest, self.max].map(|mode| (word(mode, effect), mode));

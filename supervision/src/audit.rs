@@ -1,7 +1,6 @@
 //! The audit of a store: its books, drawn up into one account.
 
-use pilothouse_adapters::store::Store;
-use pilothouse_adapters::store::books::Books;
+use pilothouse_adapters::store::{Store, books};
 use pilothouse_messages::audit::AuditReport;
 use pilothouse_messages::error::StoreError;
 use pilothouse_rules::audit;
@@ -19,8 +18,5 @@ use pilothouse_rules::audit;
 /// # Cancel safety
 /// Safe: it only reads.
 pub async fn audit_store(store: &dyn Store) -> Result<AuditReport, StoreError> {
-    let Books { ledger, grants, topics, damage } = Books::read(store).await?;
-    let mut report = audit::account(audit::Books { ledger: &ledger, grants: &grants, topics: &topics });
-    report.faults.splice(0..0, damage);
-    Ok(report)
+    Ok(audit::account(&books::read(store).await?))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pilothouse::approval::{ApprovalId, DecideAnswer, GrantOffer, GrantReach, GrantScope};
-use pilothouse::audit::{AuditBasis, AuditFact, AuditFault, AuditLog, AuditReport, audit_store};
+use pilothouse::audit::{AuditBasis, AuditFact, AuditFault, AuditGap, AuditLog, AuditReport, audit_store};
 use pilothouse::clock::Clock;
 use pilothouse::error::{StartError, StoreError};
 use pilothouse::id::{CallId, StepId, TenantId, TopicId, TurnId};
@@ -174,4 +174,76 @@ async fn a_damaged_ledger_is_told_as_far_as_it_is_whole_and_no_runtime_starts_on
     let refused = Runtime::builder().store(Arc::new(store.clone())).start().await.map(drop);
     assert!(matches!(refused, Err(StartError::Store(StoreError::Damaged { .. }))), "{refused:?}");
     assert_eq!(audit_store(&store.crash()).await, Ok(report), "and the evidence stays");
+}
+
+/// Turns that drop something, the first one with a standing approval for the others.
+async fn drops(stage: &mut Stage, turns: usize) {
+    stage.say("Go.").await;
+    let card = stage.until_card().await;
+    let offer = GrantOffer::new(GrantScope::Topic, GrantReach::Tool);
+    assert_eq!(stage.decide(&card, Decision::allow("ann").granting(offer)).await, DecideAnswer::Applied);
+    assert_eq!(stage.until_end().await, StopReason::Completed);
+    for _ in 1..turns {
+        stage.say("Go on.").await;
+        assert_eq!(stage.until_end().await, StopReason::Completed);
+    }
+}
+
+fn dropping(turns: usize) -> impl Iterator<Item = Step> {
+    (0..turns).flat_map(|_| [call("a", "drop", json!({})), Step::text("Done.")])
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_retention_or_a_removal_took_is_named_and_no_damage() {
+    let store = memory();
+    let setup = plays(dropping(60)).peer("a", &tools()).store(store.clone());
+    let mut stage = setup.limits(|limits| limits.keep_turns = Some(24)).raise().await;
+    drops(&mut stage, 60).await;
+    tokio::time::sleep(std::time::Duration::from_secs(400)).await;
+    let report = audited(&stage).await;
+    let topic = TopicId::new("t").expect("an id");
+    let [AuditGap::Trimmed { tenant, topic: of, through }] = &report.gaps[..] else {
+        panic!("{:?}", report.gaps)
+    };
+    assert_eq!((tenant.as_ref(), of), (Some(&TenantId::default()), &topic));
+    let ran: Vec<_> =
+        (through.0 + 1..=60).map(|turn| format!("{turn}.1.0 by a grant of Some(\"ann\")")).collect();
+    assert!((1..60).contains(&through.0), "{through}");
+    assert_eq!((bases(&report), &report.faults[..]), (ran, &[][..]));
+
+    stage.runtime.delete_topic("t").await.expect("it is there");
+    let report = audited(&stage).await;
+    let removed = AuditGap::Removed { tenant: Some(TenantId::default()), topic };
+    assert_eq!((&report.gaps[..], &report.faults[..], report.topics), (&[removed][..], &[][..], 0));
+    assert!(report.rows.iter().any(|row| matches!(row.fact, AuditFact::Decided { .. })), "the ledger stays");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_journal_that_lost_what_the_ledger_says_it_had_is_told() {
+    let store = memory();
+    let mut stage = plays(dropping(2)).peer("a", &tools()).store(store.clone()).raise().await;
+    drops(&mut stage, 2).await;
+    assert_eq!(audited(&stage).await.faults, []);
+    let store = store.crash();
+    let keys = store.scan(Keyspace::Journal, Vec::new(), None, usize::MAX).await.expect("it reads");
+    // All records up to the one that has the decision may be lost from the end, or all of the topic.
+    let word = keys.iter().position(|(_, value)| value.windows(3).any(|bytes| bytes == b"ann"));
+    let word = word.expect("the decision is recorded");
+    let spoilt = async |from: usize, head: bool| {
+        let (lost, mut batch) = (store.crash(), Batch::new());
+        for (key, _) in &keys[from..] {
+            batch.delete(Keyspace::Journal, key.clone());
+        }
+        if head {
+            let (key, _) = lost.scan(Keyspace::Head, Vec::new(), None, 1).await.expect("it reads").remove(0);
+            batch.delete(Keyspace::Head, key);
+        }
+        lost.lane().append(batch).await.expect("it is written");
+        audit_store(&lost).await.expect("it reads").faults
+    };
+    let topic = TopicId::new("t").expect("an id");
+    let call = CallId { turn: TurnId(1), step: StepId(1), index: 0 };
+    let lost = AuditFault::WordLost { approval: ApprovalId::of(&topic, call), topic, call };
+    assert_eq!(spoilt(word, false).await.last(), Some(&lost));
+    assert_eq!(spoilt(0, true).await, [lost]);
 }

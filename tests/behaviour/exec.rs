@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use pilothouse::audit::{AuditFact, ScriptCallFact};
 use pilothouse::error::StartError;
 use pilothouse::exec::ExecOptions;
 use pilothouse::model::scripted::Step;
@@ -447,4 +448,31 @@ async fn tool_exec_is_there_only_where_it_is_switched_on() {
     let (own, _) = counted("tool_exec", Effect::Reads);
     let refused = Runtime::builder().function(own).exec(ExecOptions::new()).start().await.map(drop);
     assert!(matches!(refused, Err(StartError::Function(_))), "the name is no function's: {refused:?}");
+}
+
+#[tokio::test]
+async fn the_audit_says_why_each_call_of_a_script_ran() {
+    let text =
+        "const seen = await tools.call('read'); try { await tools.call('drop') } catch (e) {} return seen";
+    let object = || json!({"type": "object"});
+    let setup = scripted(text).function(function("read", object(), Effect::Reads));
+    let mut stage = setup.function(function("drop", object(), Effect::Edits)).raise().await;
+    stage.say("Go.").await;
+    assert_eq!(stage.until_end().await, StopReason::Completed);
+    let report = stage.runtime.audit().await.expect("the store can be read");
+    let calls: Vec<_> = report
+        .rows
+        .iter()
+        .filter_map(|row| match &row.fact {
+            AuditFact::ScriptCall { call, number, what } => Some((call.to_string(), *number, what)),
+            _ => None,
+        })
+        .map(|(call, number, what)| match what {
+            ScriptCallFact::Allowed { tool, basis, .. } => format!("{call} {number} {} {basis:?}", tool.name),
+            ScriptCallFact::Answered { name, outcome } => format!("{call} {number} {name} {outcome:?}"),
+            ScriptCallFact::Finished { outcome } => format!("{call} {number} {outcome:?}"),
+        })
+        .collect();
+    let expected = ["1.1.0 1 read Mode { mode: Default }", "1.1.0 1 Succeeded", "1.1.0 2 drop Rejected"];
+    assert_eq!((calls, &report.faults[..]), (expected.map(str::to_owned).into(), &[][..]));
 }

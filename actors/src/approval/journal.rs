@@ -48,27 +48,8 @@ pub(super) async fn load(store: &dyn Store) -> Result<Loaded, StoreError> {
     };
     let records = grants.records.into_iter().chain(cards.records);
     let events: Vec<_> = records.map(|record| record.payload).collect();
-    let newest = events.iter().map(stamp).max().unwrap_or_default();
+    let newest = events.iter().map(ApprovalEvent::at).max().unwrap_or_default();
     Ok(Loaded { events, journal, newest })
-}
-
-fn stamp(event: &ApprovalEvent) -> Timestamp {
-    match event {
-        ApprovalEvent::Opened { at, .. }
-        | ApprovalEvent::Decided { at, .. }
-        | ApprovalEvent::Expired { at, .. }
-        | ApprovalEvent::Withdrawn { at, .. }
-        | ApprovalEvent::Paid { at, .. }
-        | ApprovalEvent::DecidedWith { at, .. }
-        | ApprovalEvent::ForeignDecider { at, .. }
-        | ApprovalEvent::DecisionRefused { at, .. }
-        | ApprovalEvent::ClockJumped { at, .. }
-        | ApprovalEvent::Asked { at, .. }
-        | ApprovalEvent::Answered { at, .. }
-        | ApprovalEvent::QuestionOver { at, .. }
-        | ApprovalEvent::GrantEnded { at, .. } => *at,
-        ApprovalEvent::Granted { grant } => grant.given_at,
-    }
 }
 
 /// Events of one command are independent of each other, so that many may be spread over several batches; a decision

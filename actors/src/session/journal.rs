@@ -80,7 +80,7 @@ pub(super) async fn load(
     let next =
         log::read_log_from::<TopicEvent>(store, Keyspace::Journal, &prefix, &JOURNAL, first, |record| {
             conversation.apply(&record.payload);
-            newest = newest.max(stamp(&record.payload));
+            newest = newest.max(record.payload.at().unwrap_or_default());
             ControlFlow::Continue(())
         })
         .await?;
@@ -125,43 +125,6 @@ async fn start(
     }
     // What is not kept cannot be read; else the first record is the oldest checkpoint of all.
     Ok(if head.kept_from > 1 { oldest } else { None })
-}
-
-/// The stamp of an event, where it has one.
-fn stamp(event: &TopicEvent) -> Timestamp {
-    match event {
-        TopicEvent::Configured { at, .. }
-        | TopicEvent::MessageAccepted { at, .. }
-        | TopicEvent::TurnStarted { at, .. }
-        | TopicEvent::TurnFinished { at, .. }
-        | TopicEvent::Recovered { at, .. }
-        | TopicEvent::MessageDropped { at, .. }
-        | TopicEvent::MessageResent { at, .. }
-        | TopicEvent::TurnResumed { at, .. }
-        | TopicEvent::Slept { at } => *at,
-        TopicEvent::StepStarted { .. }
-        | TopicEvent::TextAppended { .. }
-        | TopicEvent::StepReplied { .. }
-        | TopicEvent::CallStarted { .. }
-        | TopicEvent::CallSent { .. }
-        | TopicEvent::CallFinished { .. }
-        | TopicEvent::CallDecided { .. }
-        | TopicEvent::CallExpired { .. }
-        | TopicEvent::StepFinished { .. }
-        | TopicEvent::MessagesHeld { .. }
-        | TopicEvent::CardOpened { .. }
-        | TopicEvent::HeadlessSet { .. }
-        | TopicEvent::ToolTermsSet { .. }
-        | TopicEvent::CallEdited { .. }
-        | TopicEvent::CallReceipted { .. }
-        | TopicEvent::MessageEdited { .. }
-        | TopicEvent::QueueReordered { .. }
-        | TopicEvent::LevelSet { .. }
-        | TopicEvent::MessagesInjected { .. }
-        | TopicEvent::TurnContinued { .. }
-        | TopicEvent::TurnTermsSet { .. }
-        | TopicEvent::Nested { .. } => Timestamp::default(),
-    }
 }
 
 impl TopicJournal {
@@ -259,7 +222,7 @@ impl Journal<Conversation> for TopicJournal {
             batch.durability = Durability::Lazy;
         }
         for (event, after) in events.iter().zip(1..) {
-            self.newest = self.newest.max(stamp(event));
+            self.newest = self.newest.max(event.at().unwrap_or_default());
             if let TopicEvent::TextAppended { at, delta } = event {
                 if let Some(earlier) = self.keep(*at, delta) {
                     self.put(&mut batch, &earlier)?;

@@ -1,79 +1,219 @@
 //! Reads everything that an audit rests on, as far as it is whole.
+//!
+//! ```text
+//! head ──▶ removed? ──▶ its records are no longer part of the account
+//!   │
+//!   ├──▶ kept from ──▶ the checkpoint that ends there: configuration, time and turn before the first record
+//!   └──▶ newest checkpoint ──▶ how far the journal reached at least
+//! ```
 
-use pilothouse_messages::approval::ApprovalEvent;
-use pilothouse_messages::audit::{AuditFault, AuditLog};
+use std::collections::BTreeSet;
+
+use pilothouse_messages::audit::{AuditBooks, AuditFault, AuditLog, TopicRecords};
 use pilothouse_messages::error::StoreError;
-use pilothouse_messages::id::TopicId;
+use pilothouse_messages::id::{TopicId, TurnId};
 use pilothouse_messages::record::{Format, Record};
-use pilothouse_messages::topic::TopicEvent;
+use pilothouse_messages::topic::{TopicCheckpoint, TopicEvent};
 use serde::de::DeserializeOwned;
 
-use super::log::{GRANTS, JOURNAL, LEDGER, WholePart, read_whole_part, topic_of};
+use super::head::{Head, Present};
+use super::log::{
+    CHECKPOINTS, GRANTS, JOURNAL, LEDGER, prefix_of_key, read_record, read_whole_part, topic_of, topic_prefix,
+};
 use super::pages::each_pair;
 use super::{Keyspace, Store};
 
-/// How often a log is read that looks damaged: while its writer writes, a page may hold half of a batch.
+/// How often a log is read that looks damaged: while its writer writes, a page may hold half of a batch, and what is too
+/// old may just go.
 const LOOKS: usize = 3;
 
-/// The records of approvals and of topics.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Books {
-    /// Of cards and decisions.
-    pub ledger: Vec<Record<ApprovalEvent>>,
-    /// Of grants.
-    pub grants: Vec<Record<ApprovalEvent>>,
-    /// Of each topic, in the order of their ids.
-    pub topics: Vec<(TopicId, Vec<Record<TopicEvent>>)>,
-    /// Where a log is not whole.
-    pub damage: Vec<AuditFault>,
+/// Reads the books from a store, also while a runtime writes to it.
+///
+/// # Errors
+/// What keeps the store from being read at all. Damage is no error: it is told in the books.
+pub async fn read(store: &dyn Store) -> Result<AuditBooks, StoreError> {
+    // Topics before ledger and grants: what they rest on was durable before. The mark before topics: what it says that a
+    // topic has recorded was durable before.
+    let durable = store.mark(Keyspace::Ledger).await?.map_or(0, |mark| mark.sequence);
+    let mut books = AuditBooks { durable, ..AuditBooks::default() };
+    for topic in topics(store, &mut books.damage).await? {
+        match Found::read(store, &topic).await? {
+            Found::Removed => {
+                books.removed.insert(topic);
+            }
+            Found::Kept { records, fault } => {
+                let whole = last(&records.records);
+                books.damage.extend(fault.map(|reason| damaged(AuditLog::Topic, Some(topic), whole, reason)));
+                books.topics.push(records);
+            }
+        }
+    }
+    books.grants = log(store, AuditLog::Grants, (Keyspace::Grants, &GRANTS), &mut books.damage).await?;
+    books.ledger = log(store, AuditLog::Ledger, (Keyspace::Ledger, &LEDGER), &mut books.damage).await?;
+    Ok(books)
 }
 
-impl Books {
-    /// Reads them from a store, also while a runtime writes to it.
-    ///
-    /// # Errors
-    /// What keeps the store from being read at all. Damage is no error: it is told in the books.
-    pub async fn read(store: &dyn Store) -> Result<Self, StoreError> {
-        // Topics first: what they rest on was durable before.
-        let mut prefixes = Vec::new();
-        each_pair(store, Keyspace::Head, &[], |(key, _)| {
-            prefixes.push(key);
-            Ok(())
-        })
-        .await?;
-        let mut books = Self::default();
-        for prefix in prefixes {
-            let Some(topic) = topic_of(&prefix) else { continue };
-            let log = (AuditLog::Topic, Some(topic.clone()));
-            let records = books.log(store, log, (Keyspace::Journal, &prefix, &JOURNAL)).await?;
-            books.topics.push((topic, records));
+/// The topics that have a head or a journal. A key that names none is damage.
+async fn topics(store: &dyn Store, damage: &mut Vec<AuditFault>) -> Result<BTreeSet<TopicId>, StoreError> {
+    let (mut found, mut odd) = (BTreeSet::new(), 0_u64);
+    let mut keep = |topic: Option<TopicId>| match topic {
+        Some(topic) => {
+            found.insert(topic);
         }
-        books.topics.sort_by(|(a, _), (b, _)| a.cmp(b));
-        let grants = (Keyspace::Grants, &[][..], &GRANTS);
-        books.grants = books.log(store, (AuditLog::Grants, None), grants).await?;
-        let ledger = (Keyspace::Ledger, &[][..], &LEDGER);
-        books.ledger = books.log(store, (AuditLog::Ledger, None), ledger).await?;
-        Ok(books)
+        None => odd += 1,
+    };
+    each_pair(store, Keyspace::Head, &[], |(key, _)| {
+        keep(topic_of(&key));
+        Ok(())
+    })
+    .await?;
+    let mut after = None;
+    while let Some((key, _)) = store.scan(Keyspace::Journal, Vec::new(), after, 1).await?.pop() {
+        let prefix = prefix_of_key(&key);
+        let topic = prefix.and_then(topic_of);
+        // Past all records of this topic, or past this key.
+        let past = topic.as_ref().map(|topic| [topic_prefix(topic), vec![u8::MAX; 10]].concat());
+        after = Some(past.filter(|past| *past > key).unwrap_or(key));
+        keep(topic);
     }
+    if odd > 0 {
+        let reason = format!("{odd} keys of topics name no topic");
+        damage.push(AuditFault::Damaged { log: AuditLog::Topic, topic: None, whole: 0, reason });
+    }
+    Ok(found)
+}
 
-    async fn log<T: DeserializeOwned + Send>(
-        &mut self,
-        store: &dyn Store,
-        (log, topic): (AuditLog, Option<TopicId>),
-        (keyspace, prefix, format): (Keyspace, &[u8], &Format),
-    ) -> Result<Vec<Record<T>>, StoreError> {
+/// One of the logs that are a keyspace each.
+async fn log<T: DeserializeOwned + Send>(
+    store: &dyn Store,
+    log: AuditLog,
+    (keyspace, format): (Keyspace, &Format),
+    damage: &mut Vec<AuditFault>,
+) -> Result<Vec<Record<T>>, StoreError> {
+    let mut looks = 1;
+    let part = loop {
+        let part = read_whole_part::<T>(store, keyspace, &[], format, (1, 0)).await?;
+        if part.fault.is_none() || looks == LOOKS {
+            break part;
+        }
+        looks += 1;
+    };
+    damage.extend(part.fault.map(|fault| damaged(log, None, last(&part.records), fault)));
+    Ok(part.records)
+}
+
+/// A topic as it was found.
+enum Found {
+    Removed,
+    Kept { records: TopicRecords, fault: Option<StoreError> },
+}
+
+impl Found {
+    async fn read(store: &dyn Store, topic: &TopicId) -> Result<Self, StoreError> {
+        let prefix = topic_prefix(topic);
         let mut looks = 1;
-        let WholePart { records, fault } = loop {
-            let read = read_whole_part::<T>(store, keyspace, prefix, format).await?;
-            if read.fault.is_none() || looks == LOOKS {
-                break read;
+        loop {
+            let head = told(Head::read(store, &prefix).await)?;
+            let found = Self::look(store, topic, &prefix, &head).await?;
+            // What was removed meanwhile is no damage, and an end that was cut off by it no end.
+            let again = told(Head::read(store, &prefix).await)?;
+            let settled = again.map(what_is_kept) == head.clone().map(what_is_kept);
+            let whole = matches!(found, Self::Removed | Self::Kept { fault: None, .. });
+            if (settled && whole) || looks == LOOKS {
+                return Ok(found);
             }
             looks += 1;
-        };
-        if let Some(fault) = fault {
-            let whole = records.last().map_or(0, |record| record.sequence);
-            self.damage.push(AuditFault::Damaged { log, topic, whole, reason: fault.to_string() });
         }
-        Ok(records)
+    }
+
+    async fn look(
+        store: &dyn Store,
+        topic: &TopicId,
+        prefix: &[u8],
+        head: &Result<Option<Head>, StoreError>,
+    ) -> Result<Self, StoreError> {
+        let mut records = TopicRecords::whole(topic.clone(), Vec::new());
+        let (head, mut fault) = match head {
+            Ok(Some(head)) => (*head, None),
+            Ok(None) => (Head::default(), Some(no_head())),
+            Err(error) => (Head::default(), Some(error.clone())),
+        };
+        match head.presence {
+            Present::Removed => return Ok(Self::Removed),
+            Present::Yes => records.after_turn = head.used.turn,
+        }
+        let reached = match told(past(store, prefix, &head, &mut records).await)? {
+            Ok(reached) => reached,
+            Err(error) => {
+                fault.get_or_insert(error);
+                0
+            }
+        };
+        let range = (head.kept_from, reached);
+        let part = read_whole_part::<TopicEvent>(store, Keyspace::Journal, prefix, &JOURNAL, range).await?;
+        records.records = part.records;
+        Ok(Self::Kept { records, fault: fault.or(part.fault) })
     }
 }
+
+/// Takes up what came before the first kept record from its checkpoint. Answers the last record that the newest
+/// checkpoint says there was.
+async fn past(
+    store: &dyn Store,
+    prefix: &[u8],
+    head: &Head,
+    records: &mut TopicRecords,
+) -> Result<u64, StoreError> {
+    let (mut at, mut reached) = (head.checkpoint, 0);
+    while at != TurnId::default() {
+        let found: Option<TopicCheckpoint> =
+            read_record(store, Keyspace::Checkpoints, prefix, &CHECKPOINTS, at.0).await?;
+        let Some(found) = found else { break };
+        reached = reached.max(found.next.saturating_sub(1));
+        if head.kept_from <= 1 {
+            return Ok(reached);
+        }
+        if found.next == head.kept_from {
+            records.before = found.config;
+            records.at = found.at;
+            records.after_turn = records.after_turn.max(found.last_turn);
+            return Ok(reached);
+        }
+        // Each names an older one, or the chain is no chain.
+        at = if found.previous < at { found.previous } else { TurnId::default() };
+    }
+    if head.kept_from <= 1 && head.checkpoint == TurnId::default() {
+        return Ok(reached);
+    }
+    Err(StoreError::Damaged { reason: "a checkpoint of the topic is gone".to_owned() })
+}
+
+/// What of a head changes when records are removed.
+fn what_is_kept(head: Option<Head>) -> Option<(u64, TurnId, Present)> {
+    head.map(|head| (head.kept_from, head.used.turn, head.presence))
+}
+
+/// Damage is told apart from a store that cannot be read.
+fn told<T>(read: Result<T, StoreError>) -> Result<Result<T, StoreError>, StoreError> {
+    match read {
+        Err(error) if !matches!(error, StoreError::Damaged { .. } | StoreError::NewerFormat { .. }) => {
+            Err(error)
+        }
+        read => Ok(read),
+    }
+}
+
+fn no_head() -> StoreError {
+    StoreError::Damaged { reason: "its head is gone".to_owned() }
+}
+
+fn damaged(log: AuditLog, topic: Option<TopicId>, whole: u64, fault: StoreError) -> AuditFault {
+    AuditFault::Damaged { log, topic, whole, reason: fault.to_string() }
+}
+
+fn last<T>(records: &[Record<T>]) -> u64 {
+    records.last().map_or(0, |record| record.sequence)
+}
+
+#[cfg(test)]
+mod tests;

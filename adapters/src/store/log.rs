@@ -70,6 +70,12 @@ pub fn topic_of(prefix: &[u8]) -> Option<TopicId> {
     whole.then(|| TopicId::new(std::str::from_utf8(text).ok()?).ok()).flatten()
 }
 
+/// The prefix of the log that a key belongs to, as far as it has one.
+pub(super) fn prefix_of_key(key: &[u8]) -> Option<&[u8]> {
+    let length = u16::from_be_bytes(key.first_chunk().copied()?);
+    key.get(..2 + usize::from(length))
+}
+
 /// The text behind its length (u16, big-endian). A text above 64 KiB, which no id is, stands for its digest.
 pub(super) fn length_prefixed(text: &[u8]) -> Vec<u8> {
     let Ok(length) = u16::try_from(text.len()) else {
@@ -132,8 +138,9 @@ pub struct WholePart<T> {
     pub fault: Option<StoreError>,
 }
 
-/// Reads a log as far as it is whole, for those who have to look at a damaged one. `Mark` of its keyspace counts if the
-/// whole keyspace is one log, that is with an empty prefix.
+/// Reads a log as far as it is whole, for those who have to look at a damaged one: from record `first` on, up to its end,
+/// which is not before record `last`. The `Mark` of its keyspace counts if the whole keyspace is one log, that is with an
+/// empty prefix.
 ///
 /// # Errors
 /// What keeps the store from being read at all; damage is none.
@@ -142,16 +149,27 @@ pub async fn read_whole_part<T: DeserializeOwned + Send>(
     keyspace: Keyspace,
     prefix: &[u8],
     format: &Format,
+    (first, last): (u64, u64),
 ) -> Result<WholePart<T>, StoreError> {
     let mark = if prefix.is_empty() { store.mark(keyspace).await? } else { None };
     let mut reader = LogReader::new(format, mark);
-    let read = each_pair(store, keyspace, prefix, |(key, value)| reader.take(prefix, &key, &value)).await;
-    let fault = match read.and_then(|()| reader.finish()) {
+    reader.log.next_sequence = first;
+    let after = before_record(prefix, first);
+    let read = each_pair_after(store, keyspace, prefix, after, |(key, value)| {
+        reader.take(prefix, &key, &value).map(ControlFlow::Continue)
+    });
+    let fault = match read.await.and_then(|()| reader.finish()).and_then(|()| reader.reaches(last)) {
         Ok(()) => None,
         Err(fault @ (StoreError::Damaged { .. } | StoreError::NewerFormat { .. })) => Some(fault),
         Err(error) => return Err(error),
     };
     Ok(WholePart { records: reader.log.records, fault })
+}
+
+/// The key behind which record `first` begins; `None` for the whole log, and whatever lies before it.
+fn before_record(prefix: &[u8], first: u64) -> Option<Vec<u8>> {
+    let before = first.checked_sub(1).filter(|before| *before > 0)?;
+    Some([prefix, &before.to_be_bytes(), &u16::MAX.to_be_bytes()].concat())
 }
 
 /// Reads the records of an unlinked log from `first` on and hands each to `visit`, until that has seen enough. Answers
@@ -169,9 +187,9 @@ pub async fn read_log_from<T: DeserializeOwned + Send>(
 ) -> Result<u64, StoreError> {
     let mut reader = LogReader::new(format, None);
     reader.log.next_sequence = first;
-    let after = [prefix, &first.saturating_sub(1).to_be_bytes(), &u16::MAX.to_be_bytes()].concat();
+    let after = before_record(prefix, first);
     let mut flow = ControlFlow::Continue(());
-    each_pair_after(store, keyspace, prefix, Some(after), |(key, value)| {
+    each_pair_after(store, keyspace, prefix, after, |(key, value)| {
         reader.take(prefix, &key, &value)?;
         flow = reader.log.records.drain(..).try_for_each(&mut visit);
         Ok(flow)
@@ -276,6 +294,16 @@ impl<'a, T: DeserializeOwned> LogReader<'a, T> {
             Some(mark) => mark.check_end(self.format.keyspace, self.log.next_sequence - 1),
             None => Ok(()),
         }
+    }
+
+    /// Whether the log, which was read to its end, has this record.
+    fn reaches(&self, last: u64) -> Result<(), StoreError> {
+        let (next, keyspace) = (self.log.next_sequence, self.format.keyspace);
+        if next > last {
+            return Ok(());
+        }
+        let reason = format!("records {next} to {last} in {keyspace} were acknowledged and are gone");
+        Err(StoreError::Damaged { reason })
     }
 
     fn damaged(&self, what: &str) -> StoreError {

@@ -278,24 +278,62 @@ pub enum ApprovalEvent {
 }
 
 impl ApprovalEvent {
-    /// `true` if it is about a grant and is kept with those.
-    pub fn is_about_grants(&self) -> bool {
+    /// When.
+    pub fn at(&self) -> Timestamp {
         match self {
-            Self::Granted { .. } | Self::GrantEnded { .. } => true,
-            Self::Opened { .. }
-            | Self::Decided { .. }
-            | Self::Expired { .. }
-            | Self::Withdrawn { .. }
-            | Self::Paid { .. }
-            | Self::DecidedWith { .. }
-            | Self::ForeignDecider { .. }
-            | Self::DecisionRefused { .. }
-            | Self::ClockJumped { .. }
-            | Self::Asked { .. }
-            | Self::Answered { .. }
-            | Self::QuestionOver { .. } => false,
+            Self::Opened { at, .. }
+            | Self::Decided { at, .. }
+            | Self::Expired { at, .. }
+            | Self::Withdrawn { at, .. }
+            | Self::Paid { at, .. }
+            | Self::DecidedWith { at, .. }
+            | Self::ForeignDecider { at, .. }
+            | Self::DecisionRefused { at, .. }
+            | Self::ClockJumped { at, .. }
+            | Self::Asked { at, .. }
+            | Self::Answered { at, .. }
+            | Self::QuestionOver { at, .. }
+            | Self::GrantEnded { at, .. } => *at,
+            Self::Granted { grant } => grant.given_at,
         }
     }
+
+    /// What it is about: a card, a grant or a question; `None` if it is about none of them.
+    pub fn about(&self) -> Option<Matter> {
+        match self {
+            Self::Opened { card, .. } => Some(Matter::Card(card.approval)),
+            Self::Decided { approval, .. }
+            | Self::DecidedWith { approval, .. }
+            | Self::Expired { approval, .. }
+            | Self::Withdrawn { approval, .. }
+            | Self::Paid { approval, .. }
+            | Self::ForeignDecider { approval, .. }
+            | Self::DecisionRefused { approval, .. } => Some(Matter::Card(*approval)),
+            Self::Granted { grant } => Some(Matter::Grant(grant.grant)),
+            Self::GrantEnded { grant, .. } => Some(Matter::Grant(*grant)),
+            Self::Asked { card, .. } => Some(Matter::Question(card.question)),
+            Self::Answered { question, .. } | Self::QuestionOver { question, .. } => {
+                Some(Matter::Question(*question))
+            }
+            Self::ClockJumped { .. } => None,
+        }
+    }
+
+    /// `true` if it is about a grant and is kept with those.
+    pub fn is_about_grants(&self) -> bool {
+        matches!(self.about(), Some(Matter::Grant(_)))
+    }
+}
+
+/// What an event of the ledger is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Matter {
+    /// A card.
+    Card(ApprovalId),
+    /// A standing approval.
+    Grant(GrantId),
+    /// What a server asked a person.
+    Question(QuestionId),
 }
 
 /// What the ledger wants done, once its events are durable.

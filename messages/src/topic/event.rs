@@ -257,6 +257,43 @@ pub enum TopicEvent {
 }
 
 impl TopicEvent {
+    /// When, for those events that have a time of their own.
+    pub fn at(&self) -> Option<Timestamp> {
+        match self {
+            Self::Configured { at, .. }
+            | Self::MessageAccepted { at, .. }
+            | Self::TurnStarted { at, .. }
+            | Self::TurnFinished { at, .. }
+            | Self::Recovered { at, .. }
+            | Self::MessageDropped { at, .. }
+            | Self::MessageResent { at, .. }
+            | Self::TurnResumed { at, .. }
+            | Self::Slept { at } => Some(*at),
+            Self::StepStarted { .. }
+            | Self::TextAppended { .. }
+            | Self::StepReplied { .. }
+            | Self::CallStarted { .. }
+            | Self::CallSent { .. }
+            | Self::CallFinished { .. }
+            | Self::CallDecided { .. }
+            | Self::CallExpired { .. }
+            | Self::StepFinished { .. }
+            | Self::MessagesHeld { .. }
+            | Self::CardOpened { .. }
+            | Self::HeadlessSet { .. }
+            | Self::ToolTermsSet { .. }
+            | Self::CallEdited { .. }
+            | Self::CallReceipted { .. }
+            | Self::MessageEdited { .. }
+            | Self::QueueReordered { .. }
+            | Self::LevelSet { .. }
+            | Self::MessagesInjected { .. }
+            | Self::TurnContinued { .. }
+            | Self::TurnTermsSet { .. }
+            | Self::Nested { .. } => None,
+        }
+    }
+
     /// `true` if losing it in a power cut costs only text or a hint, so that it need not be synced before its effect.
     pub fn is_lazy(&self) -> bool {
         match self {

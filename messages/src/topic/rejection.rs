@@ -113,6 +113,14 @@ pub enum TopicRejection {
         /// How many it may make.
         limit: u32,
     },
+    /// The mode became stricter before a script's call was recorded.
+    #[error(
+        "the mode {mode:?} does not let this call run any more: call it outside the script, or loosen the mode"
+    )]
+    ModeForbids {
+        /// The mode.
+        mode: PermissionMode,
+    },
 }
 
 impl TopicRejection {

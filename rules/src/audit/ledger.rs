@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use pilothouse_messages::approval::{ApprovalEvent, Card, CardOwner, RefusedDecision, Verdict};
+use pilothouse_messages::approval::{ApprovalEvent, Card, CardOwner, Matter, RefusedDecision, Verdict};
 use pilothouse_messages::audit::{AuditFact, AuditFault, AuditLog, AuditReport, AuditRow, AuditTool};
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::grant::Grant;
 use pilothouse_messages::id::{ApprovalId, CallId, GrantId, QuestionId, TenantId, TopicId};
 use pilothouse_messages::json::JsonText;
+use pilothouse_messages::question::QuestionCard;
 use pilothouse_messages::record::Record;
 use pilothouse_messages::time::Timestamp;
+use pilothouse_messages::topic::command::Payment;
 
 /// Every decision and grant, as topics may rest on them.
 #[derive(Debug, Default)]
@@ -18,6 +20,8 @@ pub(super) struct Authority {
     pub(super) words: BTreeMap<ApprovalId, Word>,
     pub(super) grants: BTreeMap<GrantId, Given>,
     questions: BTreeMap<QuestionId, CardOwner>,
+    /// Words that topics said they had recorded, by the record that says so.
+    recorded: Vec<(u64, ApprovalId)>,
     /// Whether the clock ever went back: then the times of two logs do not say what came first.
     pub(super) clock_went_back: bool,
 }
@@ -52,9 +56,9 @@ impl Authority {
     pub(super) fn read(&mut self, log: AuditLog, records: &[Record<ApprovalEvent>], out: &mut AuditReport) {
         let mut newest = Timestamp::default();
         for Record { sequence, payload, .. } in records {
-            let (at, approval, fact) = self.fact(payload, out);
-            newest = newest.max(at);
-            let (tenant, topic) = self.owner(approval, payload);
+            newest = newest.max(payload.at());
+            let fact = self.fact(*sequence, payload, out);
+            let (tenant, topic) = self.owner(payload);
             out.rows.push(AuditRow { at: newest, log, sequence: *sequence, tenant, topic, fact });
         }
     }
@@ -65,107 +69,100 @@ impl Authority {
         shown.map(|card| card.at)
     }
 
-    fn owner(
-        &self,
-        approval: Option<ApprovalId>,
-        event: &ApprovalEvent,
-    ) -> (Option<TenantId>, Option<TopicId>) {
-        let grant = match event {
-            ApprovalEvent::GrantEnded { grant, .. } => self.grants.get(grant).map(|given| &given.grant),
-            ApprovalEvent::Granted { grant } => Some(grant),
-            ApprovalEvent::Opened { .. }
-            | ApprovalEvent::Decided { .. }
-            | ApprovalEvent::DecidedWith { .. }
-            | ApprovalEvent::Expired { .. }
-            | ApprovalEvent::Withdrawn { .. }
-            | ApprovalEvent::Paid { .. }
-            | ApprovalEvent::ForeignDecider { .. }
-            | ApprovalEvent::DecisionRefused { .. }
-            | ApprovalEvent::ClockJumped { .. }
-            | ApprovalEvent::Asked { .. }
-            | ApprovalEvent::Answered { .. }
-            | ApprovalEvent::QuestionOver { .. } => None,
-        };
-        if let Some(grant) = grant {
-            return (Some(grant.tenant.clone()), grant.place.topic().cloned());
-        }
-        if let Some(owner) = question_of(event).and_then(|question| self.questions.get(&question)) {
-            return (Some(owner.tenant.clone()), Some(owner.topic.clone()));
-        }
-        let card = approval.and_then(|approval| self.cards.get(&approval));
-        card.map(|card| (card.tenant.clone(), card.topic.clone())).unzip()
+    /// The words on cards whose topics said that they had recorded them, up to this record: topic, call and card.
+    pub(super) fn recorded(&self, through: u64) -> impl Iterator<Item = (&TopicId, CallId, ApprovalId)> {
+        let known = self.recorded.iter().filter(move |(sequence, _)| *sequence <= through);
+        known.filter_map(|(_, approval)| {
+            self.cards.get(approval).map(|card| (&card.topic, card.call, *approval))
+        })
     }
 
-    fn fact(
-        &mut self,
-        event: &ApprovalEvent,
-        out: &mut AuditReport,
-    ) -> (Timestamp, Option<ApprovalId>, AuditFact) {
+    /// Whose a topic is, as its cards say.
+    pub(super) fn tenant(&self, topic: &TopicId) -> Option<&TenantId> {
+        self.cards.values().find(|card| card.topic == *topic).map(|card| &card.tenant)
+    }
+
+    /// Whose it is: the owner of the card, grant or question, if that is known.
+    fn owner(&self, event: &ApprovalEvent) -> (Option<TenantId>, Option<TopicId>) {
+        let owner = match event.about() {
+            Some(Matter::Card(approval)) => {
+                self.cards.get(&approval).map(|card| (card.tenant.clone(), Some(card.topic.clone())))
+            }
+            Some(Matter::Grant(grant)) => {
+                let given = self.grants.get(&grant).map(|given| &given.grant);
+                given.map(|grant| (grant.tenant.clone(), grant.place.topic().cloned()))
+            }
+            Some(Matter::Question(question)) => {
+                let owner = self.questions.get(&question);
+                owner.map(|owner| (owner.tenant.clone(), Some(owner.topic.clone())))
+            }
+            None => None,
+        };
+        let (tenant, topic) = owner.unzip();
+        (tenant, topic.flatten())
+    }
+
+    fn fact(&mut self, sequence: u64, event: &ApprovalEvent, out: &mut AuditReport) -> AuditFact {
         match event {
-            ApprovalEvent::Opened { card, at } => (*at, Some(card.approval), self.opened(card, *at)),
+            ApprovalEvent::Opened { card, at } => self.opened(card, *at),
             ApprovalEvent::Decided { approval, verdict, by, reason, digest, at } => {
-                let word =
-                    Word { verdict: *verdict, by: by.clone(), at: *at, digest: *digest, arguments: None };
-                (*at, Some(*approval), self.decided(*approval, word, reason.clone(), out))
+                let (by, arguments) = (by.clone(), None);
+                let word = Word { verdict: *verdict, by, at: *at, digest: *digest, arguments };
+                self.decided(*approval, word, reason.clone(), out)
             }
             ApprovalEvent::DecidedWith { approval, verdict, by, reason, digest, arguments, terms: _, at } => {
                 let (by, arguments) = (by.clone(), arguments.clone());
                 let word = Word { verdict: *verdict, by, at: *at, digest: *digest, arguments };
-                (*at, Some(*approval), self.decided(*approval, word, reason.clone(), out))
+                self.decided(*approval, word, reason.clone(), out)
             }
-            ApprovalEvent::Expired { approval, at } => {
-                (*at, Some(*approval), AuditFact::Expired { approval: *approval })
+            ApprovalEvent::Expired { approval, at: _ } => AuditFact::Expired { approval: *approval },
+            ApprovalEvent::Withdrawn { approval, reason, at: _ } => {
+                AuditFact::Withdrawn { approval: *approval, reason: reason.clone() }
             }
-            ApprovalEvent::Withdrawn { approval, reason, at } => {
-                let fact = AuditFact::Withdrawn { approval: *approval, reason: reason.clone() };
-                (*at, Some(*approval), fact)
+            ApprovalEvent::Paid { approval, payment, at: _ } => {
+                match payment {
+                    Payment::Paid => self.recorded.push((sequence, *approval)),
+                    Payment::Void => {}
+                }
+                AuditFact::Told { approval: *approval, payment: *payment }
             }
-            ApprovalEvent::Paid { approval, payment, at } => {
-                (*at, Some(*approval), AuditFact::Told { approval: *approval, payment: *payment })
+            ApprovalEvent::ForeignDecider { approval, by, at: _ } => {
+                let (by, why) = (by.clone(), RefusedDecision::Foreign);
+                AuditFact::DecisionRefused { approval: *approval, by, why }
             }
-            ApprovalEvent::ForeignDecider { approval, by, at } => {
-                let why = RefusedDecision::Foreign;
-                (
-                    *at,
-                    Some(*approval),
-                    AuditFact::DecisionRefused { approval: *approval, by: by.clone(), why },
-                )
-            }
-            ApprovalEvent::DecisionRefused { approval, by, why, at } => {
-                let fact = AuditFact::DecisionRefused { approval: *approval, by: by.clone(), why: *why };
-                (*at, Some(*approval), fact)
+            ApprovalEvent::DecisionRefused { approval, by, why, at: _ } => {
+                AuditFact::DecisionRefused { approval: *approval, by: by.clone(), why: *why }
             }
             ApprovalEvent::Granted { grant } => {
                 self.grants.insert(grant.grant, Given { grant: grant.clone(), ended: None });
-                (grant.given_at, None, AuditFact::Granted { grant: Box::new(grant.clone()) })
+                AuditFact::Granted { grant: Box::new(grant.clone()) }
             }
             ApprovalEvent::GrantEnded { grant, end, at } => {
                 if let Some(given) = self.grants.get_mut(grant) {
                     given.ended.get_or_insert(*at);
                 }
-                (*at, None, AuditFact::GrantEnded { grant: *grant, end: end.clone() })
+                AuditFact::GrantEnded { grant: *grant, end: end.clone() }
             }
-            ApprovalEvent::ClockJumped { from, to, at } => {
+            ApprovalEvent::ClockJumped { from, to, at: _ } => {
                 self.clock_went_back |= to < from;
-                (*at, None, AuditFact::ClockJumped { from: *from, to: *to })
+                AuditFact::ClockJumped { from: *from, to: *to }
             }
-            ApprovalEvent::Asked { card, at } => {
-                let owner = CardOwner { tenant: card.tenant.clone(), topic: card.topic.clone() };
-                self.questions.insert(card.question, owner);
-                let fact = AuditFact::QuestionAsked { card: Box::new(card.clone()), digest: card.digest() };
-                (*at, None, fact)
+            ApprovalEvent::Asked { card, at: _ } => self.asked(card),
+            ApprovalEvent::Answered { question, word, by, content, at: _ } => {
+                let (question, word, by) = (*question, *word, Some(by.clone()));
+                AuditFact::QuestionEnded { question, word, by, content: *content, reason: None }
             }
-            ApprovalEvent::Answered { question, word, by, content, at } => {
-                let (by, content) = (Some(by.clone()), *content);
-                let (question, word) = (*question, *word);
-                (*at, None, AuditFact::QuestionEnded { question, word, by, content, reason: None })
-            }
-            ApprovalEvent::QuestionOver { question, word, reason, at } => {
+            ApprovalEvent::QuestionOver { question, word, reason, at: _ } => {
                 let (question, word, reason) = (*question, *word, Some(reason.clone()));
-                let (by, content) = (None, None);
-                (*at, None, AuditFact::QuestionEnded { question, word, by, content, reason })
+                AuditFact::QuestionEnded { question, word, by: None, content: None, reason }
             }
         }
+    }
+
+    fn asked(&mut self, card: &QuestionCard) -> AuditFact {
+        let owner = CardOwner { tenant: card.tenant.clone(), topic: card.topic.clone() };
+        self.questions.insert(card.question, owner);
+        AuditFact::QuestionAsked { card: Box::new(card.clone()), digest: card.digest() }
     }
 
     fn opened(&mut self, card: &Card, at: Timestamp) -> AuditFact {
@@ -209,25 +206,5 @@ impl Authority {
             self.words.insert(approval, word);
         }
         fact
-    }
-}
-
-fn question_of(event: &ApprovalEvent) -> Option<QuestionId> {
-    match event {
-        ApprovalEvent::Asked { card, .. } => Some(card.question),
-        ApprovalEvent::Answered { question, .. } | ApprovalEvent::QuestionOver { question, .. } => {
-            Some(*question)
-        }
-        ApprovalEvent::Opened { .. }
-        | ApprovalEvent::Decided { .. }
-        | ApprovalEvent::DecidedWith { .. }
-        | ApprovalEvent::Expired { .. }
-        | ApprovalEvent::Withdrawn { .. }
-        | ApprovalEvent::Paid { .. }
-        | ApprovalEvent::ForeignDecider { .. }
-        | ApprovalEvent::DecisionRefused { .. }
-        | ApprovalEvent::ClockJumped { .. }
-        | ApprovalEvent::Granted { .. }
-        | ApprovalEvent::GrantEnded { .. } => None,
     }
 }

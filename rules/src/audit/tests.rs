@@ -1,5 +1,9 @@
 use pilothouse_messages::approval::{ApprovalEvent, Card, Decision, Verdict};
-use pilothouse_messages::audit::{AuditBasis, AuditFact, AuditFault, AuditLog, AuditReport};
+use pilothouse_messages::audit::{
+    AuditBasis, AuditBooks, AuditFact, AuditFault, AuditGap, AuditLog, AuditReport, AuditTool,
+    ScriptCallFact, TopicRecords,
+};
+use pilothouse_messages::call::{CallOutcome, CallResult};
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::grant::{Grant, GrantEnd, GrantPlace, GrantSubject};
 use pilothouse_messages::id::{
@@ -10,12 +14,14 @@ use pilothouse_messages::model::{FinishReason, Usage};
 use pilothouse_messages::record::Record;
 use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::tool::{Effect, ToolSource};
+use pilothouse_messages::topic::command::Payment;
 use pilothouse_messages::topic::{
-    CallPlan, PermissionMode, PlannedCall, ResolvedTool, RunBasis, TopicConfig, TopicEvent,
+    CallPlan, NestedCall, NestedNews, NestedPlan, PermissionMode, PlannedCall, ResolvedTool, RunBasis,
+    TopicConfig, TopicEvent,
 };
 use serde_json::json;
 
-use super::{Books, account};
+use super::account;
 
 fn topic() -> TopicId {
     TopicId::new("t").unwrap()
@@ -171,9 +177,14 @@ fn records<T>(events: Vec<T>) -> Vec<Record<T>> {
     (1..).zip(events).map(|(sequence, payload)| Record { sequence, previous: None, payload }).collect()
 }
 
+fn books(ledger: Vec<ApprovalEvent>, grants: Vec<ApprovalEvent>, topic: TopicRecords) -> AuditBooks {
+    let (ledger, grants) = (records(ledger), records(grants));
+    let durable = ledger.len() as u64;
+    AuditBooks { ledger, grants, topics: vec![topic], durable, ..AuditBooks::default() }
+}
+
 fn drawn(ledger: Vec<ApprovalEvent>, grants: Vec<ApprovalEvent>, journal: Vec<TopicEvent>) -> AuditReport {
-    let topics = [(topic(), records(journal))];
-    account(Books { ledger: &records(ledger), grants: &records(grants), topics: &topics })
+    account(&books(ledger, grants, TopicRecords::whole(topic(), records(journal))))
 }
 
 #[track_caller]
@@ -263,6 +274,119 @@ fn a_call_that_ran_needs_a_mode_that_lets_it() {
     journal.insert(2, configured(Plan, 11));
     let fault = AuditFault::RanAgainstMode { topic: topic(), call: call(), mode: Plan };
     check(vec![], vec![], journal, &[fault]);
+}
+
+fn told(payment: Payment) -> ApprovalEvent {
+    ApprovalEvent::Paid { approval: approval(), payment, at: Timestamp(31) }
+}
+
+fn word(verdict: Verdict) -> TopicEvent {
+    let (call, approval, by) = (call(), approval(), "ann".to_owned());
+    TopicEvent::CallDecided { call, approval, verdict, by, reason: None }
+}
+
+#[test]
+fn a_word_that_a_topic_had_recorded_has_to_be_found_there_unless_it_was_removed() {
+    let ledger = |payment| vec![opened(), decided(Verdict::Deny, 30), told(payment)];
+    let with = |after: u64, records: Vec<TopicEvent>| {
+        let after_turn = TurnId(after);
+        TopicRecords { after_turn, ..TopicRecords::whole(topic(), self::records(records)) }
+    };
+    let read = |ledger, topic| books(ledger, vec![], topic);
+    let all = || read(ledger(Payment::Paid), with(0, vec![word(Verdict::Deny)]));
+    let none = || read(ledger(Payment::Paid), with(0, vec![]));
+    let gone = || AuditBooks { topics: vec![], ..none() };
+    let fault = [AuditFault::WordLost { topic: topic(), call: call(), approval: approval() }];
+    let expired = TopicEvent::CallExpired { call: call(), approval: approval() };
+    let cases = [
+        (all(), &[][..]),
+        (read(ledger(Payment::Paid), with(0, vec![expired])), &[]),
+        (none(), &fault),
+        (gone(), &fault),
+        (AuditBooks { removed: [topic()].into(), ..gone() }, &[]),
+        (read(ledger(Payment::Paid), with(1, vec![])), &[]),
+        (read(ledger(Payment::Void), with(0, vec![])), &[]),
+        // What was recorded while the topics were read may be missing there.
+        (AuditBooks { durable: 2, ..none() }, &[]),
+    ];
+    for (books, faults) in cases {
+        assert_eq!(account(&books).faults, faults, "{books:?}");
+    }
+}
+
+#[test]
+fn a_topic_is_read_from_where_it_is_kept_and_what_is_gone_is_said() {
+    let mut journal = ran(PermissionMode::AcceptEdits, Effect::Edits, RunBasis::Mode);
+    let before = vec![journal.remove(0)];
+    let whole = TopicRecords::whole(topic(), records(journal));
+    let (at, after_turn) = (Timestamp(9), TurnId(4));
+    let kept = TopicRecords { before, at, after_turn, ..whole.clone() };
+    let removed = TopicId::new("gone").unwrap();
+    let other = ApprovalEvent::Opened { card: Card { topic: removed.clone(), ..card() }, at: Timestamp(2) };
+    let books = AuditBooks { removed: [removed.clone()].into(), ..books(vec![other], vec![], kept) };
+    let report = account(&books);
+    let tenant = || Some(TenantId::default());
+    let gaps = [
+        AuditGap::Trimmed { tenant: tenant(), topic: topic(), through: after_turn },
+        AuditGap::Removed { tenant: tenant(), topic: removed },
+    ];
+    assert_eq!((&report.faults[..], &report.gaps[..]), (&[][..], &gaps[..]));
+    assert_eq!(report.rows.last().map(|row| (row.at, row.sequence)), Some((Timestamp(10), 3)));
+    let lines = report.json_lines();
+    assert!(lines.contains(r#"{"gap":"trimmed","tenant":"default","topic":"t","through":4}"#), "{lines}");
+    assert_eq!(report.of_topic(&topic()).gaps, gaps[..1]);
+
+    // Without it nothing says that the mode lets the call run.
+    let fault = AuditFault::RanAgainstMode { topic: topic(), call: call(), mode: PermissionMode::Default };
+    let books = AuditBooks { topics: vec![whole], ..books };
+    assert_eq!(account(&books).faults, [fault]);
+}
+
+#[test]
+fn a_call_of_a_script_says_why_it_ran_and_needs_a_basis_that_holds() {
+    let news = |news| TopicEvent::Nested { call: call(), news };
+    let made = |number, tool, plan| {
+        let (name, arguments) = ("drop".to_owned(), arguments("it"));
+        news(NestedNews::Called(Box::new(NestedCall { number, name, arguments, tool, plan })))
+    };
+    let run = |number, basis| made(number, Some(tool(Effect::Edits)), NestedPlan::Run(basis));
+    let back = |outcome| NestedNews::Returned { number: 1, result: CallResult::said(outcome, "it") };
+    let within = |mode, nested: Vec<TopicEvent>| {
+        let mut journal = ran(mode, Effect::Reads, RunBasis::Mode);
+        journal.extend(nested);
+        journal
+    };
+    let unfounded = |number| AuditFault::ScriptCallUnfounded { topic: topic(), call: call(), number };
+    let unplanned = |number| AuditFault::ScriptCallUnplanned { topic: topic(), call: call(), number };
+    let grant = RunBasis::Grant { grant: grant_id() };
+    let card = RunBasis::Approved { approval: approval() };
+    let edits = |nested| within(PermissionMode::AcceptEdits, nested);
+    let asks = |nested| within(PermissionMode::Default, nested);
+    check(vec![], vec![], edits(vec![run(1, RunBasis::Mode)]), &[]);
+    check(vec![], vec![], asks(vec![run(1, RunBasis::Mode)]), &[unfounded(1)]);
+    check(vec![], vec![given(|_| {})], asks(vec![run(1, grant.clone())]), &[]);
+    check(vec![], vec![given(|_| {}), ended(5)], asks(vec![run(1, grant)]), &[unfounded(1)]);
+    check(vec![opened(), decided(Verdict::Allow, 30)], vec![], asks(vec![run(1, card)]), &[unfounded(1)]);
+    let twice = vec![run(1, RunBasis::Mode), run(1, RunBasis::Mode)];
+    check(vec![], vec![], edits(twice), &[unplanned(1)]);
+    let mut alone = edits(vec![run(1, RunBasis::Mode)]);
+    alone.remove(3);
+    check(vec![], vec![], alone, &[unplanned(1)]);
+
+    let refused = NestedPlan::Answered(CallResult::said(CallOutcome::Denied, "no"));
+    let nested = vec![run(1, RunBasis::Mode), news(back(CallOutcome::Succeeded)), made(2, None, refused)];
+    let report = drawn(vec![], vec![], edits(nested));
+    let facts: Vec<_> = report.rows.into_iter().skip(2).map(|row| row.fact).collect();
+    let basis = AuditBasis::Mode { mode: PermissionMode::AcceptEdits };
+    let (call, tool) = (call(), Box::new(AuditTool::from(&tool(Effect::Edits))));
+    let (allowed, finished, answered) = (
+        ScriptCallFact::Allowed { tool, arguments: arguments("it"), basis },
+        ScriptCallFact::Finished { outcome: CallOutcome::Succeeded },
+        ScriptCallFact::Answered { name: "drop".to_owned(), outcome: CallOutcome::Denied },
+    );
+    let expected = [(1, allowed), (1, finished), (2, answered)];
+    let expected = expected.map(|(number, what)| AuditFact::ScriptCall { call, number, what });
+    assert_eq!(facts, expected);
 }
 
 #[test]

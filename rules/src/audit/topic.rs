@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pilothouse_messages::approval::{Verdict, card_digest};
 use pilothouse_messages::audit::{
-    AuditBasis, AuditFact, AuditFault, AuditLog, AuditReport, AuditRow, AuditTool,
+    AuditBasis, AuditFact, AuditFault, AuditGap, AuditLog, AuditReport, AuditRow, AuditTool, TopicRecords,
 };
 use pilothouse_messages::grant::{GrantPlace, GrantSubject};
-use pilothouse_messages::id::{ApprovalId, Attempt, CallId, GrantId, TopicId};
+use pilothouse_messages::id::{ApprovalId, Attempt, CallId, GrantId, TenantId, TopicId, TurnId};
 use pilothouse_messages::json::JsonText;
 use pilothouse_messages::record::Record;
 use pilothouse_messages::time::Timestamp;
@@ -15,8 +15,10 @@ use pilothouse_messages::topic::{
     CallPlan, PermissionMode, PlannedCall, ResolvedTool, RunBasis, TopicConfig, TopicEvent,
 };
 
+mod script;
+
 use super::ledger::{Authority, Given};
-use crate::gate::{Modes, Word};
+use crate::gate::Modes;
 
 /// A journal, as far as it has been read.
 struct Reader<'a> {
@@ -31,57 +33,70 @@ struct Reader<'a> {
     plans: BTreeMap<CallId, PlannedCall>,
     edits: BTreeMap<CallId, JsonText>,
     started: BTreeSet<(CallId, Attempt)>,
+    /// Calls of scripts, by the call that the script runs in and their number.
+    scripts: BTreeSet<(CallId, u32)>,
+    /// The cards whose last word it has.
+    words: BTreeSet<ApprovalId>,
     out: &'a mut AuditReport,
 }
 
-pub(super) fn read(
-    topic: &TopicId,
-    records: &[Record<TopicEvent>],
-    authority: &Authority,
-    out: &mut AuditReport,
-) {
+/// What the account of approvals has to know of a journal.
+pub(super) struct Read {
+    /// The last turn that is not in it any more.
+    pub(super) after_turn: TurnId,
+    /// The cards whose last word it has.
+    pub(super) words: BTreeSet<ApprovalId>,
+}
+
+pub(super) fn read(records: &TopicRecords, authority: &Authority, out: &mut AuditReport) -> Read {
+    let TopicRecords { topic, before, at, after_turn, records } = records;
     let mut reader = Reader {
         topic,
         authority,
-        at: Timestamp::default(),
+        at: *at,
         sequence: 0,
         newest: None,
         turn: None,
         plans: BTreeMap::new(),
         edits: BTreeMap::new(),
         started: BTreeSet::new(),
+        scripts: BTreeSet::new(),
+        words: BTreeSet::new(),
         out,
     };
+    for event in before {
+        if let TopicEvent::Configured { config, .. } = event {
+            reader.newest = Some(config.clone());
+        }
+    }
+    if !before.is_empty() {
+        let (tenant, topic) = (reader.tenant(), topic.clone());
+        reader.out.gaps.push(AuditGap::Trimmed { tenant, topic, through: *after_turn });
+    }
     for Record { sequence, payload, .. } in records {
         reader.sequence = *sequence;
         reader.event(payload);
     }
+    Read { after_turn: *after_turn, words: reader.words }
 }
 
 impl Reader<'_> {
     fn event(&mut self, event: &TopicEvent) {
+        if let Some(at) = event.at() {
+            self.reached(at);
+        }
         match event {
-            TopicEvent::Configured { config, at } => {
-                self.reached(*at);
+            TopicEvent::Configured { config, .. } => {
                 self.newest = Some(config.clone());
                 self.row(AuditFact::Configured { mode: config.mode });
             }
             TopicEvent::HeadlessSet { headless } => self.row(AuditFact::HeadlessSet { headless: *headless }),
-            TopicEvent::MessageAccepted { at, .. }
-            | TopicEvent::MessageDropped { at, .. }
-            | TopicEvent::MessageResent { at, .. }
-            | TopicEvent::TurnResumed { at, .. }
-            | TopicEvent::Slept { at }
-            | TopicEvent::Recovered { at, .. } => self.reached(*at),
-            TopicEvent::TurnStarted { at, .. } => {
-                self.reached(*at);
-                self.turn = self.newest.clone();
-            }
-            TopicEvent::TurnFinished { at, .. } => {
-                self.reached(*at);
+            TopicEvent::TurnStarted { .. } => self.turn = self.newest.clone(),
+            TopicEvent::TurnFinished { .. } => {
                 self.plans.clear();
                 self.edits.clear();
                 self.started.clear();
+                self.scripts.clear();
             }
             TopicEvent::StepReplied { calls, .. } => calls.iter().for_each(|call| self.planned(call)),
             TopicEvent::CallStarted { call, attempt, basis } => self.started(*call, *attempt, basis),
@@ -89,9 +104,13 @@ impl Reader<'_> {
                 self.row(AuditFact::Finished { call: *call, attempt: *attempt, outcome: result.outcome });
             }
             TopicEvent::CallDecided { call: _, approval, .. } => {
+                self.words.insert(*approval);
                 if let Some(word) = self.authority.words.get(approval) {
                     self.reached(word.at);
                 }
+            }
+            TopicEvent::CallExpired { call: _, approval } => {
+                self.words.insert(*approval);
             }
             TopicEvent::CardOpened { call, approval } => {
                 if let Some(at) = self.authority.shown(*approval, self.topic, *call) {
@@ -101,13 +120,18 @@ impl Reader<'_> {
             TopicEvent::CallEdited { call, arguments } => {
                 self.edits.insert(*call, arguments.clone());
             }
-            TopicEvent::StepStarted { .. }
+            TopicEvent::Nested { call, news } => self.nested(*call, news),
+            TopicEvent::MessageAccepted { .. }
+            | TopicEvent::MessageDropped { .. }
+            | TopicEvent::MessageResent { .. }
+            | TopicEvent::TurnResumed { .. }
+            | TopicEvent::Slept { .. }
+            | TopicEvent::Recovered { .. }
+            | TopicEvent::StepStarted { .. }
             | TopicEvent::TextAppended { .. }
             | TopicEvent::CallSent { .. }
-            | TopicEvent::CallExpired { .. }
             | TopicEvent::StepFinished { .. }
             | TopicEvent::MessagesHeld { .. }
-            | TopicEvent::Nested { .. }
             | TopicEvent::CallReceipted { .. }
             | TopicEvent::MessageEdited { .. }
             | TopicEvent::QueueReordered { .. }
@@ -119,6 +143,10 @@ impl Reader<'_> {
         }
     }
 
+    fn tenant(&self) -> Option<TenantId> {
+        self.newest.as_ref().map(|config| config.tenant.clone())
+    }
+
     fn reached(&mut self, at: Timestamp) {
         self.at = self.at.max(at);
     }
@@ -128,7 +156,7 @@ impl Reader<'_> {
             at: self.at,
             log: AuditLog::Topic,
             sequence: self.sequence,
-            tenant: self.newest.as_ref().map(|config| config.tenant.clone()),
+            tenant: self.tenant(),
             topic: Some(self.topic.clone()),
             fact,
         });
@@ -213,19 +241,17 @@ impl Reader<'_> {
     }
 
     fn check(&mut self, call: CallId, tool: &ResolvedTool, planned: &JsonText, basis: &RunBasis) {
-        let (word, mode) = self.modes().word_about(tool);
-        let in_mode = match basis {
-            RunBasis::Mode => word == Word::Run,
-            RunBasis::Classified => word >= Word::Classify,
-            RunBasis::Approved { .. } | RunBasis::Grant { .. } => word > Word::Deny,
-        };
-        if !in_mode {
+        if let Err(mode) = self.modes().let_run(tool, basis) {
             self.fault(AuditFault::RanAgainstMode { topic: self.topic.clone(), call, mode });
         }
         match basis {
             RunBasis::Mode | RunBasis::Classified => {}
             RunBasis::Approved { approval } => self.check_card(call, tool, planned, *approval),
-            RunBasis::Grant { grant } => self.check_grant(call, tool, *grant),
+            RunBasis::Grant { grant } if self.granted(call, tool, *grant) => {}
+            RunBasis::Grant { grant } => {
+                let (topic, grant) = (self.topic.clone(), *grant);
+                self.fault(AuditFault::RanUngranted { topic, call, grant });
+            }
         }
     }
 
@@ -241,11 +267,8 @@ impl Reader<'_> {
         }
     }
 
-    fn check_grant(&mut self, call: CallId, tool: &ResolvedTool, grant: GrantId) {
-        let given = self.authority.grants.get(&grant);
-        if !given.is_some_and(|given| self.covers(given, call, tool)) {
-            self.fault(AuditFault::RanUngranted { topic: self.topic.clone(), call, grant });
-        }
+    fn granted(&self, call: CallId, tool: &ResolvedTool, grant: GrantId) -> bool {
+        self.authority.grants.get(&grant).is_some_and(|given| self.covers(given, call, tool))
     }
 
     fn covers(&self, Given { grant, ended }: &Given, call: CallId, tool: &ResolvedTool) -> bool {

@@ -47,6 +47,11 @@ impl Draft<'_> {
                 if u32::try_from(made.len()).unwrap_or(u32::MAX) >= limit {
                     return Err(TopicRejection::NestedCalls { limit });
                 }
+                // Whoever judged it saw the mode as it was published, and a stricter one counts at once.
+                if let (NestedPlan::Run(basis), Some(tool)) = (&nested.plan, &nested.tool) {
+                    let lets = self.modes(turn).let_run(tool, basis);
+                    lets.map_err(|mode| TopicRejection::ModeForbids { mode })?;
+                }
                 self.event(TopicEvent::Nested { call, news: NestedNews::Called(Box::new(recorded(nested))) });
             }
             NestedNews::Sent { number } => match open(*number).ok_or(TopicRejection::Stale)?.delivery {

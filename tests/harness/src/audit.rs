@@ -8,7 +8,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use pilothouse::approval::Verdict;
-use pilothouse::audit::{AuditBasis, AuditFact, AuditReport, AuditRow, AuditTool, audit_store};
+use pilothouse::audit::{
+    AuditBasis, AuditFact, AuditGap, AuditReport, AuditRow, AuditTool, ScriptCallFact, audit_store,
+};
 use pilothouse::error::StoreError;
 use pilothouse::store::Store;
 use pilothouse::store::sled::SledStore;
@@ -89,13 +91,14 @@ fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
 /// The report in words: a line a record, a line a fault, and what was read.
 pub fn words(report: &AuditReport) -> String {
     let rows = report.rows.iter().map(row);
+    let gaps = report.gaps.iter().map(gap);
     let faults = report.faults.iter().map(|fault| shown(&format!("FAULT {fault}"), usize::MAX));
     let AuditReport { ledger, grants, topics, .. } = report;
     let read = format!(
         "{ledger} records of the ledger and {grants} of grants, whole and in their chain; {topics} topics; {} faults",
         report.faults.len()
     );
-    rows.chain(faults).chain([read]).flat_map(|line| [line, "\n".to_owned()]).collect()
+    rows.chain(gaps).chain(faults).chain([read]).flat_map(|line| [line, "\n".to_owned()]).collect()
 }
 
 fn row(row: &AuditRow) -> String {
@@ -104,6 +107,16 @@ fn row(row: &AuditRow) -> String {
         (row.tenant.as_ref().map(|id| id.as_str()), row.topic.as_ref().map(|id| id.as_str()));
     let (at, tenant, topic) = (row.at.0, of(tenant), of(topic));
     let line = format!("{at} {tenant}/{topic} {}", fact(&row.fact));
+    shown(&line, usize::MAX)
+}
+
+fn gap(gap: &AuditGap) -> String {
+    let line = match gap {
+        AuditGap::Trimmed { topic, through, .. } => {
+            format!("topic {topic}: turns up to {through} are not kept any more")
+        }
+        AuditGap::Removed { topic, .. } => format!("topic {topic} was removed with its records"),
+    };
     shown(&line, usize::MAX)
 }
 
@@ -155,6 +168,22 @@ fn fact(fact: &AuditFact) -> String {
             format!("question {question} ended: {} ({who})", name(word))
         }
         AuditFact::Finished { call, attempt: _, outcome } => format!("call {call} ended: {}", name(outcome)),
+        AuditFact::ScriptCall { call, number, what } => {
+            format!("call {number} of the script of {call} {}", of_script(what))
+        }
+    }
+}
+
+fn of_script(what: &ScriptCallFact) -> String {
+    match what {
+        ScriptCallFact::Allowed { tool, arguments, basis } => {
+            let (tool, arguments) = (of_tool(tool), shown(arguments.as_str(), SHOWN_CHARS));
+            format!("ran: {tool} {arguments} because {}", because(basis))
+        }
+        ScriptCallFact::Answered { name: tool, outcome } => {
+            format!("of {tool} did not run: {}", name(outcome))
+        }
+        ScriptCallFact::Finished { outcome } => format!("ended: {}", name(outcome)),
     }
 }
 

@@ -194,7 +194,7 @@ async fn a_log_that_lost_what_was_marked_is_damaged() {
     ];
     for (what, then, expected) in rows {
         let store = stored(batches.iter().cloned().chain(then).collect()).await;
-        let part = read_whole_part::<String>(&store, Keyspace::Ledger, b"", &LEDGER).await.unwrap();
+        let part = read_whole_part::<String>(&store, Keyspace::Ledger, b"", &LEDGER, (1, 0)).await.unwrap();
         assert_eq!(part.fault.is_some(), expected.is_err(), "{what}");
         let whole: Vec<_> = part.records.iter().map(|record| record.payload.clone()).collect();
         assert!(whole.len() < 4 || expected.is_ok(), "{what}: what is damaged is no part of it");

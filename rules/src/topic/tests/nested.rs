@@ -6,9 +6,9 @@ use pilothouse_messages::json::JsonText;
 use pilothouse_messages::limits::Limits;
 use pilothouse_messages::tool::Effect;
 use pilothouse_messages::topic::{
-    CallState, HoldReason, NestedCall, NestedNews, NestedPlan, NestedView, Recovery, RequestedCall,
-    Resolution, RunBasis, StopReason, TopicAnswer, TopicCommand, TopicEvent, TopicRejection as Refused,
-    TopicStatus as Is, TopicUpdate,
+    CallState, HoldReason, NestedCall, NestedNews, NestedPlan, NestedView, PermissionMode, Recovery,
+    RequestedCall, Resolution, ResolvedTool, RunBasis, StopReason, TopicAnswer, TopicCommand, TopicConfig,
+    TopicEvent, TopicRejection as Refused, TopicStatus as Is, TopicUpdate,
 };
 
 use super::words::{
@@ -23,8 +23,8 @@ fn news(script: CallId, news: NestedNews) -> TopicCommand {
 }
 
 fn made(number: u32, plan: NestedPlan) -> NestedNews {
-    let tool = Some(tool("change", Effect::Edits));
-    let name = "change".into();
+    let tool = Some(tool("find", Effect::Reads));
+    let name = "find".into();
     NestedNews::Called(Box::new(NestedCall { number, name, arguments: look().arguments, tool, plan }))
 }
 
@@ -160,6 +160,25 @@ fn a_script_calls_as_often_as_it_may() {
 }
 
 #[test]
+fn a_call_that_the_mode_no_longer_lets_run_is_not_recorded() {
+    let script = call(1, 1, 0);
+    let mut edits = made(1, NestedPlan::Run(RunBasis::Mode));
+    let NestedNews::Called(made) = &mut edits else { panic!("no call") };
+    made.tool = made.tool.take().map(|tool| ResolvedTool { effect: Effect::Edits, ..tool });
+    let command = news(script, edits);
+    let refused = Refused::ModeForbids { mode: PermissionMode::Default };
+    check(scripted(), vec![on(command.clone(), Is::Streaming).refused(refused)]);
+
+    let in_mode = |mode| TopicCommand::Open { config: TopicConfig { mode, ..TopicConfig::new("m") } };
+    let edits = [vec![in_mode(PermissionMode::AcceptEdits)], scripted().split_off(1)].concat();
+    check(edits.clone(), vec![records(command.clone())]);
+    // It became stricter while the script's call was judged.
+    let tightened = [edits, vec![in_mode(PermissionMode::Plan)]].concat();
+    let refused = Refused::ModeForbids { mode: PermissionMode::Plan };
+    check(tightened, vec![on(command, Is::Streaming).refused(refused)]);
+}
+
+#[test]
 fn what_is_recorded_of_a_call_is_bounded() {
     let script = call(1, 1, 0);
     let (state, _) = after(&Limits::default(), scripted());
@@ -187,7 +206,7 @@ fn what_is_recorded_of_a_call_is_bounded() {
 fn the_calls_of_a_script_are_told_and_shown_below_it() {
     let script = call(1, 1, 0);
     let (mut state, _) = after(&Limits::default(), scripted());
-    let (tool, server) = ("change".to_owned(), Some("files".to_owned()));
+    let (tool, server) = ("find".to_owned(), Some("files".to_owned()));
     let started =
         TopicUpdate::NestedStarted { call: script, number: 1, tool: tool.clone(), server: server.clone() };
     let finished = |number, result| TopicUpdate::NestedFinished {
