@@ -55,6 +55,8 @@ pub use pilothouse_actors::hub::Subscription;
 pub use pilothouse_messages::{
     call, digest, error, id, json, limits, listing, protocol, registry, secret, server, time, tree,
 };
+#[cfg(feature = "testing")]
+pub use pilothouse_supervision::Mishap;
 pub use pilothouse_supervision::{Builder, Runtime, Sent, Server, ServerHandle, Shutdown, Topic, log_filter};
 
 /// Approvals: cards, decisions, grants, and the embedder's own layers of the gate.

@@ -31,6 +31,8 @@ mod grants;
 mod history;
 #[path = "behaviour/meta.rs"]
 mod meta;
+#[path = "behaviour/mishaps.rs"]
+mod mishaps;
 #[path = "behaviour/models.rs"]
 mod models;
 #[path = "behaviour/past.rs"]

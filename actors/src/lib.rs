@@ -15,6 +15,8 @@ mod demand;
 pub mod durable;
 pub mod gate;
 pub mod hub;
+#[cfg(feature = "testing")]
+pub mod mishap;
 pub mod people;
 pub mod phase;
 pub mod processes;
@@ -27,4 +29,5 @@ pub mod slot;
 pub mod tasks;
 pub mod topics;
 pub mod traffic;
+pub mod watched;
 pub mod wiring;

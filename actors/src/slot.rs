@@ -103,6 +103,9 @@ pub struct Slot<M: Send + 'static> {
     tasks: Mutex<TaskSet>,
     /// Has it woken, where it can sleep.
     wake: Option<Box<dyn Fn() + Send + Sync>>,
+    /// What a test lets befall its actor.
+    #[cfg(feature = "testing")]
+    pub(crate) mishaps: crate::mishap::Mishaps,
 }
 
 impl<M: Send + 'static> fmt::Debug for Slot<M> {
@@ -148,6 +151,8 @@ impl<M: Send + 'static> Slot<M> {
             last_failure: Mutex::new(None),
             tasks: Mutex::new(TaskSet::new()),
             wake: None,
+            #[cfg(feature = "testing")]
+            mishaps: crate::mishap::Mishaps::default(),
         }
     }
 
@@ -161,6 +166,12 @@ impl<M: Send + 'static> Slot<M> {
     /// The actor's name in the tree.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Lets this befall its actor before it handles the `letter`th letter from now on; the next one is the first.
+    #[cfg(feature = "testing")]
+    pub fn plan_mishap(&self, letter: u64, mishap: crate::mishap::Mishap) {
+        self.mishaps.plan(letter, mishap);
     }
 
     /// What the actor is doing.

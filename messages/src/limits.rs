@@ -143,6 +143,9 @@ pub struct Limits {
     pub keep_for: Option<Duration>,
     /// Questions to a person that servers may ask in one call (16); a further one is declined at once.
     pub questions_per_call: usize,
+    /// How long an actor of the house may take over one message (5 s); none waits for anything, so one that does is
+    /// ended, and a fresh one takes its place.
+    pub handler: Duration,
 }
 
 /// The bounds of the scripts that models run with `tool_exec`.
@@ -221,6 +224,7 @@ impl Limits {
             &mut self.model_retry_after,
             &mut self.topic_load,
             &mut self.topic_idle,
+            &mut self.handler,
         ];
         for wait in waits {
             *wait = (*wait).min(WAIT_MAX);
@@ -301,6 +305,7 @@ impl Default for Limits {
             keep_turns: None,
             keep_for: None,
             questions_per_call: 16,
+            handler: Duration::from_secs(5),
         }
     }
 }

@@ -17,7 +17,8 @@ pub struct TreeNode {
     pub state: String,
     /// How often it was restarted.
     pub restarts: u64,
-    /// Messages in its mailbox.
+    /// Messages of askers in its mailbox, the one that is being handled included; reports of its own tasks ride along
+    /// and are not counted.
     pub mailbox: usize,
     /// Its last failure, in plain words.
     pub last_failure: Option<String>,

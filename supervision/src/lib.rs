@@ -38,6 +38,8 @@ pub use builder::{Builder, Server};
 #[cfg(feature = "mcp")]
 pub use builder::{ConfigError, ConfigNote, ConfigOptions, ImportedServers, OnMistake, servers_from_json};
 pub use logs::log_filter;
+#[cfg(feature = "testing")]
+pub use pilothouse_actors::mishap::Mishap;
 pub use runtime::Runtime;
 pub use server::ServerHandle;
 pub use stop::Shutdown;

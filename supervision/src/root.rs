@@ -13,6 +13,7 @@ use pilothouse_actors::catalog::{CatalogActor, CatalogArgs};
 use pilothouse_actors::registry::{RegistryActor, RegistryArgs};
 use pilothouse_actors::slot::{Letter, Slot};
 use pilothouse_actors::tasks::TaskSet;
+use pilothouse_actors::watched::Watched;
 use pilothouse_actors::wiring::Wiring;
 use pilothouse_messages::tree::RuntimeEvent;
 use pilothouse_rules::restart::{Restarts, Verdict};
@@ -128,23 +129,23 @@ impl RootShell {
         let id = match child {
             Child::Approval => {
                 let args = ApprovalArgs { wiring: wiring.clone() };
-                fill(&wiring.approval.slot, Actor::spawn_linked(None, ApprovalActor, args, root).await?.0)
+                spawn(&wiring.approval.slot, ApprovalActor, args, (&wiring, root)).await?
             }
             Child::Catalog => {
                 let args = CatalogArgs { wiring: wiring.clone() };
-                fill(&wiring.catalog.slot, Actor::spawn_linked(None, CatalogActor, args, root).await?.0)
+                spawn(&wiring.catalog.slot, CatalogActor, args, (&wiring, root)).await?
             }
             Child::Registry => {
                 let args = RegistryArgs { wiring: wiring.clone() };
-                fill(&wiring.registry.slot, Actor::spawn_linked(None, RegistryActor, args, root).await?.0)
+                spawn(&wiring.registry.slot, RegistryActor, args, (&wiring, root)).await?
             }
             Child::Servers => {
                 let args = ServersArgs { wiring: wiring.clone(), seed: self.args.seed };
-                fill(&wiring.servers.slot, Actor::spawn_linked(None, ServersActor, args, root).await?.0)
+                spawn(&wiring.servers.slot, ServersActor, args, (&wiring, root)).await?
             }
             Child::Topics => {
                 let args = TopicsArgs { wiring: wiring.clone() };
-                fill(&wiring.topics.slot, Actor::spawn_linked(None, TopicsActor, args, root).await?.0)
+                spawn(&wiring.topics.slot, TopicsActor, args, (&wiring, root)).await?
             }
         };
         self.alive.insert(id, child);
@@ -193,10 +194,22 @@ pub(crate) fn end_of(event: SupervisionEvent) -> Option<(ActorId, String)> {
     }
 }
 
-fn fill<M: Send + 'static>(slot: &Slot<M>, actor: ActorRef<Letter<M>>) -> ActorId {
+/// Starts an actor, watched, and puts it into its slot.
+async fn spawn<A, M>(
+    slot: &Slot<M>,
+    actor: A,
+    args: A::Arguments,
+    (wiring, root): (&Wiring, ActorCell),
+) -> Result<ActorId, SpawnErr>
+where
+    A: Actor<Msg = Letter<M>>,
+    M: Send + 'static,
+{
+    let watched = Watched::new(actor, slot, &wiring.limits);
+    let (actor, _join) = Actor::spawn_linked(None, watched, args, root).await?;
     let id = actor.get_id();
     slot.fill(actor);
-    id
+    Ok(id)
 }
 
 /// Empties a slot; the tasks that are left over are returned.

@@ -299,7 +299,7 @@ impl Runtime {
 
     /// The supervision tree as it is, from snapshots; never waits.
     pub fn tree(&self) -> TreeNode {
-        tree::picture(&self.0.wiring)
+        tree::picture(&self.0.wiring, &self.0.life.borrow())
     }
 
     /// Listens to the runtime's own events from now on: servers, listings, restarts.

@@ -19,6 +19,7 @@ use pilothouse_actors::connection::{ConnectionActor, ConnectionArgs, ConnectionM
 use pilothouse_actors::servers::{Power, ServersMsg};
 use pilothouse_actors::slot::{Letter, Reply};
 use pilothouse_actors::tasks::{Ended, TaskSet, caught};
+use pilothouse_actors::watched::Watched;
 use pilothouse_actors::wiring::{Ready, Wiring};
 use pilothouse_messages::connection::{
     Again, ConnectionCommand, ConnectionDirective, ConnectionRejection, EndReason, Generation,
@@ -195,6 +196,11 @@ impl ServersShell {
             Child::Clearing(_) | Child::None => false,
         });
         if is_current {
+            if self.stopping.is_none() {
+                let (actor, reason) = (format!("connection/{server}"), words.clone());
+                tracing::warn!(target: "pilothouse", %actor, %reason, "an actor ended");
+                self.wiring.events.publish(RuntimeEvent::Restarted { actor, reason });
+            }
             self.ended(myself, &server, generation, EndReason::Failed(words));
         }
     }
@@ -253,8 +259,9 @@ impl ServersShell {
             generation,
             supervisor: myself.clone(),
         };
+        let watched = Watched::new(ConnectionActor, &server.place.slot, &self.wiring.limits);
         // Waits for `pre_start` only, which reaches nothing.
-        match ConnectionActor::spawn_linked(None, ConnectionActor, args, myself.get_cell()).await {
+        match Actor::spawn_linked(None, watched, args, myself.get_cell()).await {
             Ok((actor, _joined)) => {
                 self.children.insert(actor.get_id(), (id.clone(), generation));
                 server.place.slot.fill(actor.clone());

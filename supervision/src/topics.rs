@@ -11,6 +11,7 @@ use pilothouse_actors::session::{SessionActor, SessionArgs, SessionMsg, removal}
 use pilothouse_actors::slot::{Letter, Presence, Reply};
 use pilothouse_actors::tasks::TaskSet;
 use pilothouse_actors::topics::TopicsMsg;
+use pilothouse_actors::watched::Watched;
 use pilothouse_actors::wiring::{Retired, TopicPlace, Wiring};
 use pilothouse_messages::id::TopicId;
 use pilothouse_messages::topic::{Recovery, TopicCommand};
@@ -263,7 +264,8 @@ impl TopicsShell {
         me: ActorCell,
     ) -> Result<(), SpawnErr> {
         let args = SessionArgs { wiring: self.wiring.clone(), place: place.clone(), cause };
-        let (session, _join) = Actor::spawn_linked(None, SessionActor, args, me).await?;
+        let watched = Watched::new(SessionActor, &place.slot, &self.wiring.limits);
+        let (session, _join) = Actor::spawn_linked(None, watched, args, me).await?;
         self.alive.insert(session.get_id(), place.topic.clone());
         place.slot.fill(session);
         Ok(())

@@ -5,7 +5,9 @@ use pilothouse_actors::wiring::Wiring;
 use pilothouse_messages::server::ServerState;
 use pilothouse_messages::tree::TreeNode;
 
-pub(crate) fn picture(wiring: &Wiring) -> TreeNode {
+use crate::inner::Life;
+
+pub(crate) fn picture(wiring: &Wiring, life: &Life) -> TreeNode {
     let mut servers = node(&wiring.servers.slot);
     for place in wiring.servers.places.load().values() {
         let view = place.view(wiring);
@@ -29,7 +31,12 @@ pub(crate) fn picture(wiring: &Wiring) -> TreeNode {
         approval.last_failure =
             Some(format!("nothing is approved until the runtime is started again: {error}"));
     }
-    let mut root = TreeNode::new("runtime", "running");
+    let state = match life {
+        Life::Running => "running",
+        Life::Stopping => "stopping",
+        Life::Over(_) => "stopped",
+    };
+    let mut root = TreeNode::new("runtime", state);
     root.children = vec![approval, node(&wiring.catalog.slot), node(&wiring.registry.slot), servers, topics];
     root
 }

@@ -1,5 +1,7 @@
 //! Faults that users met in other clients, each met by a whole runtime: `tests/faults.rs` says which test answers which.
 
+#[path = "faults/actors.rs"]
+mod actors;
 #[path = "faults/approvals.rs"]
 mod approvals;
 #[path = "faults/arguments.rs"]

@@ -43,6 +43,8 @@ const OF_TURNS: &str = "tests/behaviour/faults/turns.rs";
 const STEERING: &str = "tests/behaviour/steering.rs";
 const QUEUE: &str = "tests/behaviour/queue.rs";
 const RECOVERY: &str = "tests/behaviour/recovery.rs";
+const ACTORS: &str = "tests/behaviour/faults/actors.rs";
+const MISHAPS: &str = "tests/behaviour/mishaps.rs";
 const RANDOM: &str = "rules/src/topic/tests/random.rs";
 const ORDERS: &str = "rules/src/topic/tests/interleavings.rs";
 const STREAMS: &str = "tests/behaviour/streams.rs";
@@ -696,4 +698,61 @@ pub(crate) const ROWS: &[(&str, &[Tests])] = &[
             &["a_store_is_made_for_its_owner_only", "a_path_that_is_no_directory_is_refused_with_what_to_do"],
         )],
     ),
+    // F19: actors.
+    (
+        "B243",
+        &[
+            (
+                WIRE,
+                &[
+                    "a_server_that_stops_reading_stops_nobody",
+                    "a_server_that_leaves_the_whole_queue_unread_is_given_up",
+                ],
+            ),
+            (MISHAPS, &["a_connection_may_fail_at_any_message_and_the_tree_heals"]),
+        ],
+    ),
+    (
+        "B244",
+        &[
+            (
+                MISHAPS,
+                &[
+                    "the_ledger_may_fail_at_any_message_and_the_tree_heals",
+                    "the_catalog_may_fail_at_any_message_and_the_tree_heals",
+                    "the_registry_may_fail_at_any_message_and_the_tree_heals",
+                    "the_supervisor_of_servers_may_fail_at_any_message_and_the_tree_heals",
+                    "the_supervisor_of_topics_may_fail_at_any_message_and_the_tree_heals",
+                    "a_connection_may_fail_at_any_message_and_the_tree_heals",
+                    "a_session_may_fail_at_any_message_and_the_tree_heals",
+                ],
+            ),
+            (TURNS, &["a_function_says_yes_or_no_or_panics_and_the_turn_goes_on"]),
+            (TREE, &["a_connector_that_panics_is_a_failure_like_any_other"]),
+            (
+                "tests/behaviour/store.rs",
+                &["whichever_batch_fails_or_stalls_nothing_is_lost_and_nothing_runs_twice"],
+            ),
+        ],
+    ),
+    ("B245", &[(ACTORS, &["a_flood_of_askers_is_bounded_and_those_beyond_the_bound_are_told_at_once"])]),
+    ("B246", &[(ACTORS, &["of_ten_askers_of_an_actor_that_panics_at_the_third_each_gets_an_answer"])]),
+    ("B247", &[(ACTORS, &["a_stop_takes_effect_with_the_mailbox_full"])]),
+    ("B249", &[(ACTORS, &["a_function_that_asks_the_runtime_it_runs_in_gets_an_answer"])]),
+    ("B251", &[(ACTORS, &["thousands_of_topics_that_have_had_their_turn_leave_no_actor"])]),
+    (
+        "B252",
+        &[(
+            "tests/behaviour/sleep.rs",
+            &[
+                "what_is_open_and_what_somebody_looks_at_stays_awake",
+                "a_command_that_comes_as_a_topic_falls_asleep_is_taken_once",
+            ],
+        )],
+    ),
+    ("B253", &[(ACTORS, &["callers_of_one_connection_come_and_go_and_it_stays"])]),
+    ("B254", &[(HTTP, &["of_two_hundred_calls_each_tenth_of_which_fails_no_other_does"])]),
+    ("B255", &[("tests/harness/tests/flaps.rs", &["servers_that_flap_leave_nothing_behind"])]),
+    ("B256", &[(ACTORS, &["a_function_that_shuts_the_runtime_down_gets_an_answer_within_the_bound"])]),
+    ("B257", &[(ACTORS, &["a_mailbox_of_one_place_is_enough_for_a_whole_turn"])]),
 ];

@@ -302,3 +302,26 @@ async fn a_server_inside_is_never_reached_against_the_policy() {
     assert!(!first.requests().is_empty(), "the first hop is allowed");
     assert_eq!(inside.requests(), []);
 }
+
+/// B254: what one request meets is no other's.
+#[tokio::test]
+async fn of_two_hundred_calls_each_tenth_of_which_fails_no_other_does() {
+    let each_tenth = |n: u64| json!({"http": {"on": {"method": "tools/call", "nth": 10 * n}, "status": 500}});
+    let site = site(json!({}), (1..=20).map(each_tenth).collect()).await;
+    site.a.warm(PATIENCE).await;
+    let mut told = std::collections::BTreeMap::new();
+    for _ in 0..8 {
+        let mut wave = tokio::task::JoinSet::new();
+        for _ in 0..25 {
+            let server = site.a.clone();
+            wave.spawn(async move { server.call("look", &json!({})).await.outcome });
+        }
+        for outcome in wave.join_all().await {
+            *told.entry(format!("{outcome:?}")).or_insert(0) += 1;
+        }
+    }
+    assert_eq!(told.remove("Succeeded"), Some(180), "{told:?}");
+    assert_eq!(told.values().sum::<i32>(), 20, "{told:?}");
+    let view = site.a.view();
+    assert_eq!((view.state, view.restarts), (ServerState::Ready, 0), "{view:?}");
+}
