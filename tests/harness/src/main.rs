@@ -10,6 +10,7 @@ use pilothouse_harness::driver::{self, Ended, Options};
 use pilothouse_harness::peer::{HttpKind, Peer, Script};
 use tokio::runtime::Runtime;
 
+mod soak;
 mod storms;
 
 use storms::{Asked, How};
@@ -76,6 +77,13 @@ enum Command {
         #[arg(long)]
         no_shrink: bool,
     },
+    /// Steady load with faults for a while; prints what the process holds meanwhile. Exit 0: nothing grew; 1: something
+    /// did, or a topic hung; 2: the input is wrong.
+    Soak {
+        /// How long.
+        #[arg(long, value_name = "N", default_value_t = 60)]
+        seconds: u64,
+    },
     /// Serves MCP as a script says, faults included.
     Peer {
         /// The script: JSON, or the path of a file that holds it.
@@ -135,6 +143,7 @@ fn main() -> ExitCode {
             let asked = Asked { how, shrinks: !no_shrink, jobs };
             storms::run(&seeds, &plan, scene.as_deref(), &asked)
         }
+        Command::Soak { seconds } => soak(seconds),
         Command::Peer { script, http: Some(address), .. } => listen(&script, &address, HttpKind::Streamable),
         Command::Peer { script, sse: Some(address), .. } => listen(&script, &address, HttpKind::Sse),
         Command::Peer { script, stdio: _, http: None, sse: None } => serve(&script),
@@ -183,6 +192,12 @@ fn audited(directory: &Path, form: Form) -> Result<ExitCode, String> {
     let told = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     told.map_err(|error| format!("the audit cannot be told: {error}"))?;
     Ok(if report.faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(MISSED) })
+}
+
+fn soak(seconds: u64) -> Result<ExitCode, String> {
+    let data = tempfile::tempdir().map_err(|error| format!("there is no temporary directory: {error}"))?;
+    let tokio = started(tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build())?;
+    tokio.block_on(soak::run(seconds, data.path()))
 }
 
 fn serve(script: &str) -> Result<ExitCode, String> {

@@ -4,6 +4,8 @@
 //! `PILOTHOUSE_KILLS=2000 cargo test --test durability` is the full size; `PILOTHOUSE_SEED` repeats a run.
 #![cfg(unix)]
 
+#[path = "durability/dice.rs"]
+mod dice;
 #[path = "durability/run.rs"]
 mod run;
 
@@ -11,10 +13,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
+use dice::Dice;
 use pilothouse::approval::Verdict;
 use pilothouse::audit::{AuditFact, AuditReport};
 use pilothouse_harness::audit::of_directory;
-use run::{Dice, Run};
+use run::Run;
 
 /// How often the process is killed.
 const KILLS: u64 = 200;

@@ -154,6 +154,9 @@ impl Exchange<'_> {
         if let Err(error) = count_in_file(live, name) {
             return refused(&format!("the count file cannot be written: {error}"));
         }
+        if let Err(error) = log_call(live, params) {
+            return refused(&format!("the log of calls cannot be written: {error}"));
+        }
         if let Some(status) = plan.exit {
             return Said::Exit(status);
         }
@@ -268,11 +271,17 @@ fn result(answer: &ToolAnswer, is_error: bool, structured: Option<&Value>, gener
 
 fn count_in_file(live: &Live, tool: &str) -> std::io::Result<()> {
     let file = live.last(|fault| if let Fault::CountFile(path) = fault { Some(path) } else { None });
-    file.map_or(Ok(()), |path| count_in(path, tool))
+    file.map_or(Ok(()), |path| append(path, tool))
 }
 
-/// One short line, in one write, so that several processes may share the file.
-fn count_in(path: &Path, tool: &str) -> std::io::Result<()> {
+fn log_call(live: &Live, params: &Value) -> std::io::Result<()> {
+    let file = live.last(|fault| if let Fault::CallLog(path) = fault { Some(path) } else { None });
+    let line = || json!({"tool": params["name"], "arguments": params["arguments"]}).to_string();
+    file.map_or(Ok(()), |path| append(path, &line()))
+}
+
+/// One line, in one write, so that several processes may share the file.
+fn append(path: &Path, line: &str) -> std::io::Result<()> {
     let mut file = std::fs::File::options().create(true).append(true).open(path)?;
-    file.write_all(format!("{tool}\n").as_bytes())
+    file.write_all(format!("{line}\n").as_bytes())
 }

@@ -98,6 +98,9 @@ pub enum Fault {
     CountFile(PathBuf),
     /// `{"http": {"on": ON, "status": 503}}`: what happens to these requests below the protocol (HTTP only).
     Http(Box<HttpFault>),
+    /// `{"call_log": "/tmp/calls"}`: each execution appends its tool's name and arguments to this file, as one line of
+    /// JSON.
+    CallLog(PathBuf),
 }
 
 /// Answers that come later.

@@ -152,7 +152,8 @@ impl Plan {
             | Fault::IgnoreEof(_)
             | Fault::IgnoreSigterm(_)
             | Fault::CountFile(_)
-            | Fault::Http(_) => {}
+            | Fault::Http(_)
+            | Fault::CallLog(_) => {}
         }
     }
 }
