@@ -131,6 +131,7 @@ async fn ledger(directory: &Path, callers: u64) -> Arc<Wiring> {
         asks: None,
         history: Arc::new(pilothouse_rules::history::NewestTurns),
         servers: Vec::new(),
+        heavy: Default::default(),
     }));
     let args = ApprovalArgs { wiring: wiring.clone() };
     let (actor, _join) = Actor::spawn(None, ApprovalActor, args).await.expect("the actor starts");

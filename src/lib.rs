@@ -265,6 +265,8 @@ pub mod docs {
         pub mod frozen_surface {}
         #[doc = include_str!("../docs/decisions/models.md")]
         pub mod models {}
+        #[doc = include_str!("../docs/decisions/simulation.md")]
+        pub mod simulation {}
         #[doc = include_str!("../docs/decisions/sled-flush.md")]
         pub mod sled_flush {}
     }

@@ -25,6 +25,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::heavy::Heavy;
 use crate::protocol::ask_port;
 use crate::session::NestedJournal;
 use crate::wiring::{ServerPlace, Wiring};
@@ -290,7 +291,7 @@ async fn call_server(
         clock,
     };
     watch.sent();
-    checked(drive.run(asked, watch).await, schema).await
+    checked(drive.run(asked, watch).await, schema, wiring.heavy).await
 }
 
 /// The tool as it stood when the call was allowed, if its server still offers it to the caller.
@@ -343,7 +344,7 @@ fn misfit(
 }
 
 /// Reports structured content that is not what its schema says, beside the content: the server has done its work.
-async fn checked(mut result: CallResult, schema: Option<JsonText>) -> CallResult {
+async fn checked(mut result: CallResult, schema: Option<JsonText>, heavy: Heavy) -> CallResult {
     let (Some(schema), Some(structured), CallOutcome::Succeeded) =
         (schema, result.structured(), result.outcome)
     else {
@@ -351,7 +352,7 @@ async fn checked(mut result: CallResult, schema: Option<JsonText>) -> CallResult
     };
     let structured = structured.clone();
     // A hostile schema may take long; it takes a thread of the blocking pool then, and no answer waits for it.
-    let checking = tokio::task::spawn_blocking(move || mismatch(&schema, &structured));
+    let checking = heavy.start(move || mismatch(&schema, &structured));
     if let Ok(Ok(Some(words))) = timeout(CHECK_WITHIN, checking).await {
         let words = format!("[its structured content is not what its output schema says: {words}]");
         result.content.push(Content::Text(words));

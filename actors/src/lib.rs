@@ -14,6 +14,7 @@ pub mod connection;
 mod demand;
 pub mod durable;
 pub mod gate;
+pub mod heavy;
 pub mod hub;
 #[cfg(feature = "testing")]
 pub mod mishap;

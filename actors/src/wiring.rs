@@ -35,6 +35,7 @@ use crate::asking::InspectedLedger;
 use crate::bus::EventBus;
 use crate::catalog::CatalogMsg;
 use crate::gate::Layers;
+use crate::heavy::Heavy;
 use crate::hub::TopicHub;
 use crate::processes::Processes;
 use crate::protocol::Protocols;
@@ -78,6 +79,8 @@ pub struct Materials {
     pub history: Arc<dyn HistoryPolicy>,
     /// The servers, with how each is reached.
     pub servers: Vec<(ServerDefinition, Arc<dyn Connector>)>,
+    /// Where heavy work is done.
+    pub heavy: Heavy,
 }
 
 /// Everything that the actors of one runtime share.
@@ -122,6 +125,8 @@ pub struct Wiring {
     pub topics: TopicsPort,
     /// Whole results that were cut for the model.
     pub asides: Asides,
+    /// Where heavy work is done.
+    pub heavy: Heavy,
 }
 
 impl fmt::Debug for Wiring {
@@ -180,6 +185,7 @@ impl Wiring {
             counter: materials.counter,
             history: materials.history,
             shown: ShownTools::default(),
+            heavy: materials.heavy,
         }
     }
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use pilothouse_actors::catalog::CatalogMsg;
 use pilothouse_actors::gate::Layers;
+use pilothouse_actors::heavy::Heavy;
 use pilothouse_actors::people::People;
 use pilothouse_actors::registry::{RegistryMsg, registry_of};
 use pilothouse_actors::topics::TopicsMsg;
@@ -65,6 +66,7 @@ pub struct Builder {
     counter: Option<Arc<dyn TokenCounter>>,
     history: Option<Arc<dyn HistoryPolicy>>,
     max_mode: Option<PermissionMode>,
+    heavy: Heavy,
     #[cfg(feature = "exec")]
     exec: Option<ExecOptions>,
 }
@@ -237,6 +239,14 @@ impl Builder {
         self
     }
 
+    /// Does heavy work (reading tools and schemas) in turn with everything else instead of on threads of its own, so that
+    /// nothing depends on how fast those are: for tests in virtual time that are to be the same each time.
+    #[cfg(feature = "testing")]
+    pub fn heavy_work_in_turn(mut self) -> Self {
+        self.heavy = Heavy::InTurn;
+        self
+    }
+
     /// Checks everything, opens the store and starts the tree. Servers connect in the background: a dead one does not
     /// delay the start.
     ///
@@ -288,6 +298,7 @@ impl Builder {
                 counter: self.counter.unwrap_or_else(|| Arc::new(Bytes4)),
                 history: self.history.unwrap_or_else(|| Arc::new(NewestTurns)),
                 servers,
+                heavy: self.heavy,
             })
         });
         let root = RootArgs { wiring: wiring.clone(), seed: self.seed };

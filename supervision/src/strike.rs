@@ -33,8 +33,14 @@ impl Runtime {
             "approval" => blow.hits(&wiring.approval.slot),
             "catalog" => blow.hits(&wiring.catalog.slot),
             "registry" => blow.hits(&wiring.registry.slot),
-            "servers" => blow.hits(&wiring.servers.slot),
-            "topics" => blow.hits(&wiring.topics.slot),
+            "servers" => {
+                let places = wiring.servers.places.load();
+                blow.hits_with(&wiring.servers.slot, places.values().map(|place| place.slot.as_ref()))
+            }
+            "topics" => {
+                let places = wiring.topics.places.all();
+                blow.hits_with(&wiring.topics.slot, places.iter().map(|place| &place.slot))
+            }
             _ => false,
         }
     }
@@ -62,5 +68,20 @@ impl Blow {
                 true
             }
         }
+    }
+
+    /// Hits a supervisor; what kills it kills its children right behind it. ractor kills them, too, but in the order of a
+    /// hash map, and two plays of one storm are to be the same.
+    fn hits_with<'a, S, C>(self, supervisor: &Slot<S>, children: impl Iterator<Item = &'a Slot<C>>) -> bool
+    where
+        S: Send + 'static,
+        C: Send + 'static,
+    {
+        let was_hit = self.hits(supervisor);
+        match self {
+            Self::Kill if was_hit => children.for_each(|child| drop(self.hits(child))),
+            Self::Kill | Self::At(..) => {}
+        }
+        was_hit
     }
 }

@@ -116,5 +116,5 @@ pub(super) async fn follow_task(
         clock,
     };
     watch.sent();
-    checked(drive.go_on_with_task(ticket).await, schema).await
+    checked(drive.go_on_with_task(ticket).await, schema, wiring.heavy).await
 }

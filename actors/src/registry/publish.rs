@@ -22,7 +22,6 @@ use pilothouse_rules::arguments::Validator;
 use pilothouse_rules::registry::policy::{PolicyReach, ToolPolicy};
 use pilothouse_rules::registry::{ToolTable, entries_of};
 use tokio::sync::mpsc;
-use tokio::task::spawn_blocking;
 
 use crate::catalog::offer;
 use crate::wiring::Wiring;
@@ -59,7 +58,7 @@ pub(super) async fn publish(wiring: Arc<Wiring>, mut editions: mpsc::UnboundedRe
 
 async fn show(wiring: &Wiring, table: Arc<ToolTable>) {
     let before = wiring.registry.index.load_full();
-    match spawn_blocking(move || before.updated(&table)).await {
+    match wiring.heavy.start(move || before.updated(&table)).await {
         Ok(index) => wiring.registry.index.store(Arc::new(index)),
         // The tools can be called; the last index does not have what is new.
         Err(error) => {
@@ -116,7 +115,7 @@ async fn warn(wiring: &Wiring, servers: Vec<ServerId>, mut gaps: Gaps) -> Gaps {
             continue;
         };
         let (definition, offered) = (place.definition.clone(), table.clone());
-        let looked = spawn_blocking(move || {
+        let looked = wiring.heavy.start(move || {
             let entries: Vec<_> = offered.of_server(&definition.id).cloned().collect();
             let gaps = gaps_of(&entries, &known);
             let mut warnings = unmatched(&definition, &listing);

@@ -315,6 +315,7 @@ impl House {
             table: Arc::default(),
             asks: None,
             servers: servers.iter().map(server).collect(),
+            heavy: Default::default(),
         }));
         let catalog = start(&wiring.catalog.slot, CatalogActor, CatalogArgs { wiring: wiring.clone() }).await;
         let registry =

@@ -19,10 +19,12 @@
 //! - [`mod@line`]: the lines in, the lines out, and how an expectation is looked for.
 //! - [`storm`]: seeded disasters in virtual time, the promises that they hold a runtime to, and what they are made of.
 //! - [`input`]: lines from outside, read with a bound.
+//! - [`program::main`]: all of it as a program, for one of your own that pins more than ours can.
 
 pub mod audit;
 pub mod driver;
 pub mod input;
 pub mod line;
 pub mod peer;
+pub mod program;
 pub mod storm;

@@ -114,13 +114,22 @@ impl Storm {
         Case { seed, kinds, steps }
     }
 
-    /// Plays one seed. It blocks this thread, and must not be called within a Tokio runtime.
+    /// Plays one seed, on a thread of its own, for which it waits.
     pub fn run(&self, seed: u64) -> Outcome {
         self.play(&self.case(seed))
     }
 
-    /// Plays one case.
+    /// Plays one case, on a thread of its own, for which it waits.
+    ///
+    /// # Panics
+    /// If a check or a runtime does.
     pub fn play(&self, case: &Case) -> Outcome {
+        // The order of a hash map follows from what its thread has drawn before.
+        let played = std::thread::scope(|scope| scope.spawn(|| self.play_here(case)).join());
+        played.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+
+    fn play_here(&self, case: &Case) -> Outcome {
         let world = World::new(case.seed, case.kinds.clone());
         let play = Play::new(world.clone(), &self.scene, case.steps.clone());
         self.lives(&play);

@@ -150,6 +150,7 @@ async fn start(
         .clock(clock)
         .limits(limits)
         .seed(play.world.seed)
+        .heavy_work_in_turn()
         .models(move |name: &str| minds.get(name).cloned());
     for server in play.servers() {
         builder = builder.server(server);

@@ -3,23 +3,23 @@
 use std::process::ExitCode;
 
 use pilothouse::digest::Digest;
-use pilothouse_harness::storm::batch::{self, Report};
-use pilothouse_harness::storm::{Plan, Scene, Seeds, Storm, Violation};
 
-use crate::MISSED;
+use super::MISSED;
+use crate::storm::batch::{self, Report};
+use crate::storm::{Plan, Scene, Seeds, Storm, Violation};
 
 /// Seeds that are made small; the others are named.
 const SHRUNK_MAX: usize = 3;
 
 /// How a storm is to be played and told.
-pub(crate) struct Asked {
-    pub(crate) how: How,
-    pub(crate) shrinks: bool,
-    pub(crate) jobs: Option<usize>,
+pub(super) struct Asked {
+    pub(super) how: How,
+    pub(super) shrinks: bool,
+    pub(super) jobs: Option<usize>,
 }
 
 /// What is printed of a storm.
-pub(crate) enum How {
+pub(super) enum How {
     /// What it broke.
     Batch,
     /// Everything that happens in it.
@@ -31,7 +31,7 @@ pub(crate) enum How {
 }
 
 /// Plays the storms that were asked for, and prints what came of them.
-pub(crate) fn run(seeds: &str, plan: &str, scene: Option<&str>, asked: &Asked) -> Result<ExitCode, String> {
+pub(super) fn run(seeds: &str, plan: &str, scene: Option<&str>, asked: &Asked) -> Result<ExitCode, String> {
     let seeds: Seeds = seeds.parse().map_err(|error| format!("{error}"))?;
     let plan: Plan = plan.parse().map_err(|error| format!("{error}"))?;
     let mut storm = Storm::new(plan);
@@ -50,13 +50,7 @@ pub(crate) fn run(seeds: &str, plan: &str, scene: Option<&str>, asked: &Asked) -
     };
     match asked.how {
         How::Batch => {}
-        How::Trace => {
-            for seed in seeds.from..seeds.to {
-                for line in storm.run(seed).trace {
-                    println!("{seed} {line}");
-                }
-            }
-        }
+        How::Trace => return Ok(trace(&storm, seeds)),
         How::Guard => return Ok(guard(&storm, seeds)),
         How::First => return Ok(first(&storm, seeds)),
     }
@@ -71,6 +65,21 @@ pub(crate) fn run(seeds: &str, plan: &str, scene: Option<&str>, asked: &Asked) -
     summarise(plan, &report);
     let fine = report.broken.is_empty() && report.never().is_empty();
     Ok(if fine { ExitCode::SUCCESS } else { ExitCode::from(MISSED) })
+}
+
+/// Prints everything that happens, broken promises included.
+fn trace(storm: &Storm, seeds: Seeds) -> ExitCode {
+    let mut ended = ExitCode::SUCCESS;
+    for seed in seeds.from..seeds.to {
+        let outcome = storm.run(seed);
+        for line in &outcome.trace {
+            println!("{seed} {line}");
+        }
+        if !outcome.violations.is_empty() {
+            ended = ExitCode::from(MISSED);
+        }
+    }
+    ended
 }
 
 /// Plays each seed twice; says where the second time was another one.

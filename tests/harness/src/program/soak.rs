@@ -13,7 +13,7 @@ use std::time::Duration;
 use pilothouse::Runtime;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
-use crate::MISSED;
+use super::MISSED;
 use held::{Held, Sample, grown};
 use load::Load;
 
@@ -25,7 +25,7 @@ const ROWS: usize = 12;
 const SECONDS_MIN: u64 = 10;
 
 /// Runs the load for so many seconds, prints a table, and says what has grown.
-pub(crate) async fn run(seconds: u64, data: &Path) -> Result<ExitCode, String> {
+pub(super) async fn run(seconds: u64, data: &Path) -> Result<ExitCode, String> {
     if seconds < SECONDS_MIN {
         return Err(format!("--seconds {seconds} is too short to say anything: at least {SECONDS_MIN}"));
     }

@@ -12,7 +12,7 @@ use pilothouse::model::{HistoryItem, Model, ModelRequest, ModelStream};
 use pilothouse::prelude::*;
 use pilothouse::topic::TopicStatus;
 use pilothouse::tree::TreeNode;
-use pilothouse_harness::peer::{Peer, Script};
+use crate::peer::{Peer, Script};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
