@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::AsyncRead;
+use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::input::LineReader;
@@ -24,11 +24,16 @@ mod refusal;
 mod show;
 mod stage;
 mod verbs;
+mod virtual_time;
 mod windows;
 
 use out::{Fields, Out};
 use refusal::Refusal;
 use stage::{Data, Stage};
+use virtual_time::VirtualTime;
+
+/// The most that is read of an input that is read whole (64 MiB).
+const INPUT_BYTES_MAX: u64 = 64 << 20;
 
 /// How a run is set up.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -37,6 +42,19 @@ pub struct Options {
     pub data: Option<PathBuf>,
     /// Seeds the jitter of restart delays; printed with a failure.
     pub seed: u64,
+    /// Which clock the run has.
+    pub clock: Clock,
+}
+
+/// Which clock a run has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Clock {
+    /// The real one.
+    #[default]
+    Real,
+    /// Tokio's, paused: what waits takes no time. The store is in memory and so are all servers; `crash` drops the
+    /// runtime and keeps what was durable, and the run goes on with a fresh one.
+    Virtual,
 }
 
 /// How a run ended.
@@ -51,13 +69,15 @@ pub enum Ended {
 }
 
 /// Does the lines of `input` until it ends, an expectation does not hold, or a line is wrong; then shuts the runtime
-/// down. Every line out is flushed. A `crash` line kills the whole process, the caller's own included.
+/// down. Every line out is flushed. A `crash` line kills the whole process, the caller's own included, but for
+/// [`Clock::Virtual`]: that reads all of `input` first, and leaves [`Options::data`] aside.
 ///
 /// # Errors
-/// That the output cannot be written, or that there is no place for the data.
+/// That the output cannot be written, or that there is no place for the data; in virtual time also that the input cannot
+/// be read.
 ///
 /// # Panics
-/// Outside a Tokio runtime.
+/// Outside a Tokio runtime; in virtual time also in one whose time is not paused (`start_paused` of its builder).
 ///
 /// # Cancel safety
 /// Dropping the future ends the run; the runtime then shuts down in the background.
@@ -65,13 +85,44 @@ pub async fn run<R>(input: R, out: Box<dyn io::Write + Send>, options: Options) 
 where
     R: AsyncRead + Unpin,
 {
-    let data = match options.data {
-        Some(path) => Data::Given(path),
-        None => Data::Scratch(tempfile::Builder::new().prefix("pilothouse-").tempdir()?),
+    let data = match (options.clock, options.data.clone()) {
+        (Clock::Virtual, _) => Data::Virtual(VirtualTime::new()),
+        (Clock::Real, Some(path)) => Data::Given(path),
+        (Clock::Real, None) => Data::Scratch(tempfile::Builder::new().prefix("pilothouse-").tempdir()?),
     };
+    match options.clock {
+        Clock::Real => play(input, out, data, options.seed).await,
+        Clock::Virtual => {
+            // Whoever waits for the real world while time stands still waits for ever, or no time at all.
+            let text = read_all(input).await?;
+            // It fails outside of virtual time, where nothing of what follows would hold.
+            tokio::time::advance(Duration::ZERO).await;
+            play(text.as_slice(), out, data, options.seed).await
+        }
+    }
+}
+
+/// The whole input, within a bound.
+async fn read_all<R: AsyncRead + Unpin>(input: R) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    input.take(INPUT_BYTES_MAX + 1).read_to_end(&mut text).await?;
+    if text.len() as u64 > INPUT_BYTES_MAX {
+        let words =
+            format!("in virtual time the input is read whole, and this is more than {INPUT_BYTES_MAX} bytes");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, words));
+    }
+    Ok(text)
+}
+
+async fn play<R: AsyncRead + Unpin>(
+    input: R,
+    out: Box<dyn io::Write + Send>,
+    data: Data,
+    seed: u64,
+) -> io::Result<Ended> {
     let out = Out::new(out);
-    let stage = Stage::new(out.clone(), data, options.seed);
-    let mut driver = Driver { stage, out, cursor: Cursor::default(), seed: options.seed };
+    let stage = Stage::new(out.clone(), data, seed);
+    let mut driver = Driver { stage, out, cursor: Cursor::default(), seed };
     let end = driver.play(LineReader::new(input)).await;
     let unstarted = driver.stage.unstarted;
     let (forced, _kept) = driver.stage.close().await;
@@ -87,7 +138,7 @@ where
         End::OfInput if unstarted => Ended::WrongInput,
         End::OfInput => Ended::Held,
         End::Missed(missed) => {
-            out.refused(Some(missed.line), &Refusal::new("expectation", missed.words(options.seed)));
+            out.refused(Some(missed.line), &Refusal::new("expectation", missed.words(seed)));
             Ended::Missed
         }
         End::Wrong(error) => {
@@ -141,6 +192,10 @@ impl Driver {
             };
             match verb {
                 Ok(Some(verb)) => {
+                    if let Some((field, reason)) = self.stage.unfit(&verb) {
+                        let (field, reason) = (Some(field.to_owned()), reason.to_owned());
+                        return Ok(End::Wrong(LineError { line, field, reason }));
+                    }
                     if let Some(missed) = Box::pin(self.perform(line, verb)).await {
                         return Ok(End::Missed(missed));
                     }
@@ -161,7 +216,7 @@ impl Driver {
                 self.start(line).await;
                 sleep(Duration::from_millis(fields.ms)).await;
             }
-            Verb::Crash => crash(),
+            Verb::Crash => self.stage.crash().unwrap_or_else(|_real| crash()),
             verb => {
                 let out = self.out.clone();
                 match out.hold(Box::pin(answer(&mut self.stage, line, verb))).await {
@@ -269,7 +324,7 @@ async fn answer(stage: &mut Stage, line: usize, verb: Verb) -> Result<Option<Fie
 }
 
 /// Ends the process at once: nothing is flushed, nothing is told.
-fn crash() {
+fn crash() -> ! {
     #[cfg(unix)]
     {
         use nix::sys::signal::{Signal, kill};

@@ -10,6 +10,7 @@ use tokio::runtime::Runtime;
 use crate::audit;
 use crate::driver::{self, Ended, Options};
 use crate::peer::{HttpKind, Peer, Script};
+use crate::storm::paused;
 
 mod soak;
 mod storms;
@@ -43,7 +44,7 @@ enum Command {
         /// Where the data is kept; without it, in a directory that goes with the run.
         #[arg(long, value_name = "DIR")]
         data: Option<PathBuf>,
-        /// Which clock; `virtual` is not available in this version.
+        /// Which clock; in virtual time waiting takes no time, and all is in memory: the data, and servers.
         #[arg(long, value_enum, default_value = "real")]
         clock: Clock,
         /// Seeds the jitter of restart delays.
@@ -124,14 +125,23 @@ enum Clock {
     Virtual,
 }
 
+impl From<Clock> for driver::Clock {
+    fn from(clock: Clock) -> Self {
+        match clock {
+            Clock::Real => Self::Real,
+            Clock::Virtual => Self::Virtual,
+        }
+    }
+}
+
 /// Does what the command line asks for; what the process is to end with.
 pub fn main() -> ExitCode {
     let Arguments { command } = Arguments::parse();
     let ended = match command {
-        Command::Run { clock: Clock::Virtual, .. } => {
-            Err("--clock virtual is not available in this version: use --clock real".into())
+        Command::Run { data: Some(_), clock: Clock::Virtual, .. } => {
+            Err("--clock virtual keeps its data in memory: leave --data out, or use --clock real".into())
         }
-        Command::Run { file, data, clock: Clock::Real, seed } => run(&file, Options { data, seed }),
+        Command::Run { file, data, clock, seed } => run(&file, Options { data, seed, clock: clock.into() }),
         Command::Audit { directory, json } => {
             audited(&directory, if json { Form::Json } else { Form::Words })
         }
@@ -165,7 +175,12 @@ fn run(file: &str, options: Options) -> Result<ExitCode, String> {
         .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
         .with_writer(std::io::stderr)
         .init();
-    let tokio = started(tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build())?;
+    let tokio = started(match options.clock {
+        driver::Clock::Real => {
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()
+        }
+        driver::Clock::Virtual => paused(options.seed),
+    })?;
     let out = Box::new(std::io::stdout());
     let ended = tokio.block_on(async {
         if file == "-" {

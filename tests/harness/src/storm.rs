@@ -155,7 +155,7 @@ impl Storm {
                 phase = Phase::Calm;
             }
             let later = play.world.dice(&format!("later/{number}")).below(30_000);
-            let ended = match tokio(play.world.seed) {
+            let ended = match paused(play.world.seed) {
                 Ok(tokio) => tokio.block_on(async {
                     let ended = live(play.clone(), memory, number, phase).await;
                     // In here, where the clock is the virtual one.
@@ -179,7 +179,7 @@ impl Storm {
 }
 
 /// A runtime of one thread whose clock stands still but for sleeps.
-fn tokio(seed: u64) -> std::io::Result<tokio::runtime::Runtime> {
+pub(crate) fn paused(seed: u64) -> std::io::Result<tokio::runtime::Runtime> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.enable_time().start_paused(true);
     // rmcp's loop takes what is ready in the order of Tokio's dice; only the simulation build can load them.

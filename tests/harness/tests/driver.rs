@@ -3,6 +3,7 @@
 mod driver {
     mod answers;
     mod audit;
+    mod clock;
     mod crash;
     mod files;
     mod http;

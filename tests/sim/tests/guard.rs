@@ -33,6 +33,15 @@ fn the_same_seeds_are_the_same_to_the_byte_in_another_process() {
     check("another process", &once, &again);
 }
 
+#[test]
+fn lines_in_virtual_time_are_answered_the_same_to_the_byte_in_another_process() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../harness/files/approve-and-steer.jsonl");
+    let asked = ["run", file, "--clock", "virtual"];
+    let once = told(&asked);
+    assert!(once.lines().count() > 20, "it is a whole conversation: {once}");
+    check("another process", &once, &told(&asked));
+}
+
 /// Tokio's own dice are loaded in this build only; elsewhere they follow from how many runtimes a process had.
 #[cfg(tokio_unstable)]
 #[test]

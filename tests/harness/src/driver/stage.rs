@@ -1,13 +1,13 @@
 //! The runtime under test, over its restarts: what it is started with, and what a run holds of it.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse::id::{ServerId, TopicId};
 use pilothouse::secret::Secret;
-use pilothouse::{Runtime, Server, Topic};
+use pilothouse::{Builder, Runtime, Server, Topic};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
@@ -18,8 +18,9 @@ use super::news::News;
 use super::out::{Fields, Out};
 use super::refusal::Refusal;
 use super::show;
+use super::virtual_time::{self, VirtualTime};
 use super::windows::{Kept, Windows};
-use crate::line::{ServerFields, TransportFields};
+use crate::line::{ServerFields, TransportFields, Verb};
 use crate::peer::Peer;
 
 /// How long tasks have for their last lines, once the runtime has shut down.
@@ -47,13 +48,20 @@ pub(super) enum Data {
     Given(PathBuf),
     /// In a directory that goes with the run.
     Scratch(TempDir),
+    /// In memory, in virtual time.
+    Virtual(VirtualTime),
 }
 
+/// A run in real time: only the end of the whole process is a crash.
+pub(super) struct RealTime;
+
 impl Data {
-    fn path(&self) -> &Path {
+    /// Has a runtime keep its data here.
+    fn prepare(&mut self, builder: Builder, seed: u64) -> Builder {
         match self {
-            Self::Given(path) => path,
-            Self::Scratch(directory) => directory.path(),
+            Self::Given(path) => builder.data_dir(path.as_path()),
+            Self::Scratch(directory) => builder.data_dir(directory.path()),
+            Self::Virtual(time) => time.prepare(builder, seed),
         }
     }
 }
@@ -94,8 +102,8 @@ impl Stage {
         if let Some(runtime) = &self.runtime {
             return Ok(runtime.clone());
         }
-        let mut builder =
-            Runtime::builder().data_dir(self.data.path()).seed(self.seed).models(self.models.clone());
+        let builder = Runtime::builder().seed(self.seed).models(self.models.clone());
+        let mut builder = self.data.prepare(builder, self.seed);
         for server in self.servers.values() {
             builder = builder.server(server.clone());
         }
@@ -160,7 +168,35 @@ impl Stage {
         drain(&mut self.calls).await;
         // The runtime's events end with its last handle, which is gone.
         drain(&mut self.news).await;
+        if let Data::Virtual(time) = &mut self.data {
+            time.rest();
+        }
         (ended.forced, kept)
+    }
+
+    /// Which field of a line this run has no place for, and why.
+    pub(super) fn unfit(&self, verb: &Verb) -> Option<(&'static str, &'static str)> {
+        match self.data {
+            Data::Virtual(_) => virtual_time::unfit(verb),
+            Data::Given(_) | Data::Scratch(_) => None,
+        }
+    }
+
+    /// Ends the process in virtual time: nothing more of it is printed, and the next line that needs a runtime starts
+    /// one on what was durable. As in another process, topics are opened and scripts are given anew.
+    ///
+    /// # Errors
+    /// In real time there is no such thing.
+    pub(super) fn crash(&mut self) -> Result<(), RealTime> {
+        let Data::Virtual(time) = &mut self.data else { return Err(RealTime) };
+        time.crash();
+        for windows in std::mem::take(&mut self.windows).values() {
+            windows.abandon();
+        }
+        // What is dropped here prints nothing any more; nobody answers the runtime any more.
+        (self.news, self.calls) = (JoinSet::new(), JoinSet::new());
+        (self.models, self.runtime) = (Models::new(), None);
+        Ok(())
     }
 }
 

@@ -100,6 +100,11 @@ impl Windows {
         Ok(windows)
     }
 
+    /// Prints nothing more, whatever happens.
+    pub(super) fn abandon(&self) {
+        self.state().pumps.drain(..).for_each(|pump| pump.abort());
+    }
+
     /// The topic itself.
     pub(super) fn topic(&self) -> &Topic {
         &self.topic

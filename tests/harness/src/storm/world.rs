@@ -9,6 +9,7 @@ use pilothouse::approval::{ApprovalId, Card, CardState, Verdict};
 use pilothouse::id::{MessageId, TurnId};
 use pilothouse::store::StoreId;
 use pilothouse::time::Timestamp;
+use pilothouse::topic::TurnView;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -63,8 +64,8 @@ pub(super) struct Facts {
     pub(super) counts: BTreeMap<&'static str, u64>,
     /// Messages that were taken, by topic and key.
     pub(super) taken: BTreeMap<(String, String), MessageId>,
-    /// Turns that were seen closed, as JSON.
-    pub(super) closed: BTreeMap<(String, TurnId), String>,
+    /// Turns that were seen closed.
+    pub(super) closed: BTreeMap<(String, TurnId), Arc<TurnView>>,
     /// Messages that were seen held.
     pub(super) held: BTreeSet<(String, MessageId)>,
     /// Decisions that were applied.

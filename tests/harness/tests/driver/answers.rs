@@ -225,12 +225,15 @@ fn a_wrong_line_ends_the_run_with_two_and_says_where() {
 
 #[test]
 fn wrong_arguments_end_with_two_and_the_reason() {
+    let virtual_on_disk = ["-", "--clock", "virtual", "--data", "/no/such/directory"];
     for (arguments, words) in [
-        (["-", "--clock", "virtual"], "--clock virtual is not available in this version"),
-        (["/no/such/file", "--seed", "1"], "\"/no/such/file\" cannot be read"),
-        (["-", "--seed", "many"], "invalid value 'many'"),
+        (&virtual_on_disk[..], "--clock virtual keeps its data in memory"),
+        (&["/no/such/file", "--seed", "1"], "\"/no/such/file\" cannot be read"),
+        (&["/no/such/file", "--clock", "virtual"], "\"/no/such/file\" cannot be read"),
+        (&["-", "--clock", "sand"], "invalid value 'sand'"),
+        (&["-", "--seed", "many"], "invalid value 'many'"),
     ] {
-        let run = run(&arguments, "");
+        let run = run(arguments, "");
         assert_eq!((run.status.code(), run.lines.len()), (Some(2), 0), "{arguments:?}");
         assert!(run.complaint.contains(words), "{arguments:?}: {}", run.complaint);
     }

@@ -12,12 +12,12 @@ use pilothouse::model::{HistoryItem, Model, ModelRequest, ModelStream};
 use pilothouse::prelude::*;
 use pilothouse::topic::TopicStatus;
 use pilothouse::tree::TreeNode;
-use crate::peer::{Peer, Script};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::held::children;
+use crate::peer::{Peer, Script};
 
 /// Topics that work side by side.
 const TOPICS: usize = 8;
