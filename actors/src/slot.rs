@@ -223,9 +223,12 @@ impl<M: Send + 'static> Slot<M> {
         old
     }
 
-    /// Puts the actor to sleep, unless somebody is on the way to it or it has something to do again. Its supervisor then ends the actor; its tasks are
-    /// cancelled here. Letters of the house itself, which ride on no permit, are lost with it, as with any end.
+    /// Puts the actor to sleep, unless somebody is on the way to it or it has something to do again. Its supervisor
+    /// then ends the actor; its tasks are cancelled here. Letters of the house itself, which ride on no permit, are
+    /// lost with it, as with any end. An empty slot has nobody to put to sleep and stays as it is: a successor is on
+    /// its way, and one that is woken besides would be the second.
     pub fn rest(&self, still_rests: impl FnOnce() -> bool) -> Option<Arc<ActorRef<Letter<M>>>> {
+        self.current()?;
         if self.become_unless_closed(Presence::Asleep) == Became::Closed {
             return None;
         }
@@ -360,3 +363,6 @@ impl<M: Send + 'static> Slot<M> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

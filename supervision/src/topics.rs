@@ -34,11 +34,62 @@ pub(crate) struct TopicsShell {
     alive: BTreeMap<ActorId, TopicId>,
     restarts: BTreeMap<TopicId, Restarts>,
     /// Sessions that were put to sleep and have not ended yet.
-    ending: BTreeMap<ActorId, TopicId>,
+    ending: BTreeMap<TopicId, Ending>,
     /// Topics whose records are being taken away, with those who ask for them meanwhile.
-    removing: BTreeMap<TopicId, Vec<Reply<Arc<TopicPlace>>>>,
+    removing: BTreeMap<TopicId, Vec<Waiting>>,
     /// Topics that sleep, and that somebody held when they were looked at last.
     held: VecDeque<TopicId>,
+    course: Course,
+}
+
+/// A session that was put to sleep and has not ended yet; no other one begins beside it.
+struct Ending {
+    session: Session,
+    then: Then,
+}
+
+/// What follows the end of a session that was put to sleep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Sleep,
+    /// Somebody asked for the topic meanwhile.
+    Wake,
+}
+
+/// Who waits for the end of a removal.
+enum Waiting {
+    Open(Reply<Arc<TopicPlace>>),
+    Remove(Reply<()>),
+}
+
+/// Once the runtime stops no session begins or falls asleep any more: each that lives is told to record its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Course {
+    Serves,
+    Stops,
+}
+
+type Session = Arc<ActorRef<Letter<SessionMsg>>>;
+
+/// What is left of a session that was told to end.
+struct OldLife {
+    session: Option<Session>,
+    tasks: Option<TaskSet>,
+}
+
+impl OldLife {
+    /// Waits for the end of it. A session that does not end in time is killed, and has no tasks any more.
+    async fn end(self, within: std::time::Duration) {
+        if let Some(session) = self.session
+            && session.wait(Some(within)).await.is_err()
+        {
+            session.kill();
+        }
+        if let Some(tasks) = self.tasks {
+            // Whatever is left after the bound ends at its next await.
+            let _left = tasks.end(within).await;
+        }
+    }
 }
 
 /// Topics that sleep and are looked at with each one that is opened or put to sleep.
@@ -68,7 +119,9 @@ impl Actor for TopicsActor {
                 continue;
             }
             let reason = "its supervisor was restarted".to_owned();
-            let old = place.slot.vacate(Some(reason.clone()));
+            // ractor has told it to end; it may not have done so yet.
+            let session = place.slot.current();
+            let old = OldLife { session, tasks: Some(place.slot.vacate(Some(reason.clone()))) };
             let actor = place.slot.name().to_owned();
             wiring.events.publish(RuntimeEvent::Restarted { actor, reason });
             let topic = place.topic.clone();
@@ -82,6 +135,7 @@ impl Actor for TopicsActor {
             ending: BTreeMap::new(),
             removing: BTreeMap::new(),
             held,
+            course: Course::Serves,
         })
     }
 
@@ -96,7 +150,7 @@ impl Actor for TopicsActor {
             TopicsMsg::Cleared { topic } => shell.again(&topic, myself.get_cell()).await?,
             TopicsMsg::Asleep { topic } => shell.asleep(topic),
             TopicsMsg::Remove { topic, reply } => shell.remove(topic, reply, &myself),
-            TopicsMsg::Removed { topic } => shell.removed(&topic, myself.get_cell()).await?,
+            TopicsMsg::Removed { topic } => shell.removed(&topic, &myself).await?,
             TopicsMsg::Wake { topic } => shell.wake(&topic, myself.get_cell()).await?,
             TopicsMsg::StopAll { reply } => shell.stop_all(reply),
         }
@@ -110,7 +164,7 @@ impl Actor for TopicsActor {
         shell: &mut TopicsShell,
     ) -> Result<(), ActorProcessingErr> {
         if let Some((actor, reason)) = end_of(event) {
-            shell.ended(&myself, actor, reason);
+            shell.ended(&myself, actor, reason).await?;
         }
         Ok(())
     }
@@ -119,15 +173,14 @@ impl Actor for TopicsActor {
 fn clear(
     tasks: &TaskSet,
     supervisor: &ActorRef<Letter<TopicsMsg>>,
-    old: TaskSet,
+    old: OldLife,
     topic: TopicId,
     wiring: &Wiring,
     delay: std::time::Duration,
 ) {
     let (supervisor, within) = (supervisor.clone(), wiring.limits.stop_child);
     tasks.spawn(async move {
-        // Whatever is left after the bound ends at its next await.
-        let _left = old.end(within).await;
+        old.end(within).await;
         tokio::time::sleep(delay).await;
         let _gone = supervisor.cast(Letter::inside(TopicsMsg::Cleared { topic }));
     });
@@ -140,8 +193,12 @@ impl TopicsShell {
         reply: Reply<Arc<TopicPlace>>,
         me: ActorCell,
     ) -> Result<(), SpawnErr> {
+        if self.course == Course::Stops {
+            // Who asks is told by the end of the reply.
+            return Ok(());
+        }
         if let Some(waiting) = self.removing.get_mut(&topic) {
-            waiting.push(reply);
+            waiting.push(Waiting::Open(reply));
             return Ok(());
         }
         let place = match self.wiring.topics.place(&topic) {
@@ -151,7 +208,7 @@ impl TopicsShell {
                         self.restarts.entry(topic).or_default().forgive();
                         self.spawn(&place, Recovery::SessionRestart, me).await?;
                     }
-                    Presence::Asleep => self.spawn(&place, Recovery::ProcessRestart, me).await?,
+                    Presence::Asleep => self.wake(&topic, me).await?,
                     Presence::Away | Presence::Here | Presence::Closed => {}
                 }
                 place
@@ -172,53 +229,55 @@ impl TopicsShell {
     /// A session that rests has nothing open, and all that it recorded is durable: its end loses nothing. Not if
     /// somebody asks for it just now, or attached a window.
     fn asleep(&mut self, topic: TopicId) {
+        if self.course == Course::Stops {
+            return;
+        }
         let Some(place) = self.wiring.topics.place(&topic) else { return };
         let Some(session) = place.slot.rest(|| place.rests() && place.hub.windows() == 0) else { return };
-        self.alive.remove(&session.get_id());
         self.restarts.remove(&topic);
-        self.ending.insert(session.get_id(), topic.clone());
         session.stop(Some("it sleeps".to_owned()));
+        self.ending.insert(topic.clone(), Ending { session, then: Then::Sleep });
         self.wiring.events.publish(RuntimeEvent::TopicSlept { topic });
     }
 
+    /// Starts a session where one sleeps; once the old one has ended, if it has not yet.
     async fn wake(&mut self, topic: &TopicId, me: ActorCell) -> Result<(), SpawnErr> {
-        match self.wiring.topics.place(topic) {
-            Some(place) if place.slot.presence() == Presence::Asleep => {
-                self.spawn(&place, Recovery::ProcessRestart, me).await
+        let Some(place) = self.wiring.topics.place(topic) else { return Ok(()) };
+        if self.course == Course::Stops || place.slot.presence() != Presence::Asleep {
+            return Ok(());
+        }
+        match self.ending.get_mut(topic) {
+            Some(ending) => {
+                ending.then = Then::Wake;
+                Ok(())
             }
-            Some(_) | None => Ok(()),
+            None => self.spawn(&place, Recovery::ProcessRestart, me).await,
         }
     }
 
     /// Ends the session, then takes the records away. Handles of the old topic are told so for ever; whoever opens it
     /// meanwhile waits and gets a new one.
     fn remove(&mut self, topic: TopicId, reply: Reply<()>, myself: &ActorRef<Letter<TopicsMsg>>) {
-        if self.removing.contains_key(&topic) {
-            return reply.send(Ok(()));
+        if let Some(waiting) = self.removing.get_mut(&topic) {
+            return waiting.push(Waiting::Remove(reply));
         }
         self.removing.insert(topic.clone(), Vec::new());
         let place = self.wiring.topics.place(&topic);
-        let session = place.as_ref().and_then(|place| place.slot.current());
-        let old = place.as_ref().map(|place| {
-            let old = place.slot.vacate(None);
-            place.slot.park("the topic was removed: open it again for a new one".to_owned());
-            old
-        });
+        // One that was put to sleep has left its slot, and may not have ended yet.
+        let sleeper = self.ending.remove(&topic).map(|ending| ending.session);
+        let session = sleeper.or_else(|| place.as_ref().and_then(|place| place.slot.current()));
         if let Some(session) = &session {
             self.alive.remove(&session.get_id());
             session.stop(Some("its topic is removed".to_owned()));
         }
+        let tasks = place.as_ref().map(|place| {
+            let tasks = place.slot.vacate(None);
+            place.slot.park("the topic was removed: open it again for a new one".to_owned());
+            tasks
+        });
         let (wiring, myself) = (self.wiring.clone(), myself.clone());
         self.tasks.spawn(async move {
-            let within = wiring.limits.stop_child;
-            if let Some(session) = session {
-                // One that does not end in time has no tasks any more and is told nothing.
-                let _late = session.wait(Some(within)).await;
-            }
-            if let Some(old) = old {
-                // Whatever is left after the bound ends at its next await.
-                let _left = old.end(within).await;
-            }
+            OldLife { session, tasks }.end(wiring.limits.stop_child).await;
             // What was kept aside of it is of no use to a topic that was stopped, so that it may go first.
             let removed = match wiring.asides.forget(&topic).await {
                 Ok(()) => removal::remove(wiring.store.as_ref(), &topic, wiring.limits.clone()).await,
@@ -229,13 +288,22 @@ impl TopicsShell {
         });
     }
 
-    async fn removed(&mut self, topic: &TopicId, me: ActorCell) -> Result<(), SpawnErr> {
+    /// Those who waited are served in order; another removal takes away what was opened before it.
+    async fn removed(
+        &mut self,
+        topic: &TopicId,
+        myself: &ActorRef<Letter<TopicsMsg>>,
+    ) -> Result<(), SpawnErr> {
         if let Some(place) = self.wiring.topics.place(topic) {
             place.hub.close();
         }
         self.wiring.topics.places.remove(topic);
-        for reply in self.removing.remove(topic).into_iter().flatten() {
-            self.open(topic.clone(), reply, me.clone()).await?;
+        self.restarts.remove(topic);
+        for waiting in self.removing.remove(topic).into_iter().flatten() {
+            match waiting {
+                Waiting::Open(reply) => self.open(topic.clone(), reply, myself.get_cell()).await?,
+                Waiting::Remove(reply) => self.remove(topic.clone(), reply, myself),
+            }
         }
         Ok(())
     }
@@ -250,10 +318,13 @@ impl TopicsShell {
         }
     }
 
+    /// The old life is over. If a session lives all the same, or the topic is being removed, nobody is started.
     async fn again(&mut self, topic: &TopicId, me: ActorCell) -> Result<(), SpawnErr> {
         match self.wiring.topics.place(topic) {
-            Some(place) => self.spawn(&place, Recovery::SessionRestart, me).await,
-            None => Ok(()),
+            Some(place) if self.course == Course::Serves && place.slot.presence() == Presence::Away => {
+                self.spawn(&place, Recovery::SessionRestart, me).await
+            }
+            Some(_) | None => Ok(()),
         }
     }
 
@@ -271,18 +342,33 @@ impl TopicsShell {
         Ok(())
     }
 
-    fn ended(&mut self, myself: &ActorRef<Letter<TopicsMsg>>, id: ActorId, reason: String) {
-        if let Some(topic) = self.ending.remove(&id) {
+    async fn ended(
+        &mut self,
+        myself: &ActorRef<Letter<TopicsMsg>>,
+        id: ActorId,
+        reason: String,
+    ) -> Result<(), SpawnErr> {
+        // One whose topic is being removed is not known any more.
+        let Some(topic) = self.alive.remove(&id) else { return Ok(()) };
+        if let Some(ending) = self.ending.remove(&topic) {
+            if ending.then == Then::Wake {
+                return self.wake(&topic, myself.get_cell()).await;
+            }
             self.held.push_front(topic);
-            return self.sweep();
+            self.sweep();
+        } else if let Some(place) = self.wiring.topics.place(&topic) {
+            self.failed(myself, &place, reason);
         }
-        let Some(topic) = self.alive.remove(&id) else { return };
-        let Some(place) = self.wiring.topics.place(&topic) else { return };
+        Ok(())
+    }
+
+    fn failed(&mut self, myself: &ActorRef<Letter<TopicsMsg>>, place: &TopicPlace, reason: String) {
         if place.slot.presence() == Presence::Closed {
             return;
         }
+        let topic = place.topic.clone();
         let verdict = self.restarts.entry(topic.clone()).or_default().ended(self.wiring.clock.now());
-        let old = vacate(&place.slot, &reason, verdict);
+        let old = OldLife { session: None, tasks: Some(vacate(&place.slot, &reason, verdict)) };
         tracing::warn!(target: "pilothouse", actor = place.slot.name(), %reason, "an actor ended");
         let actor = place.slot.name().to_owned();
         self.wiring.events.publish(RuntimeEvent::Restarted { actor, reason });
@@ -293,7 +379,8 @@ impl TopicsShell {
 
     /// Ends every session: each records the end of its turn first. They do so side by side, since each waits for the
     /// store only, and share its commits.
-    fn stop_all(&self, reply: Reply<()>) {
+    fn stop_all(&mut self, reply: Reply<()>) {
+        self.course = Course::Stops;
         let wiring = self.wiring.clone();
         self.tasks.spawn(async move {
             let mut ends = JoinSet::new();
@@ -320,3 +407,6 @@ impl TopicsShell {
         });
     }
 }
+
+#[cfg(test)]
+mod tests;
