@@ -73,8 +73,11 @@ pub struct TopicState {
     /// The newest ids, so that none is given twice.
     last_message: MessageId,
     last_turn: TurnId,
-    /// By the digest of the sender's key.
+    /// By the digest of the sender's key. Those of closed turns that are not shown any more, and of all but the last
+    /// dropped messages, are in the store only.
     keys: BTreeMap<Digest, Keyed>,
+    /// Whether the store alone knows keys of dropped messages.
+    dropped: DroppedKeys,
     /// Messages that wait, head first.
     queue: VecDeque<Message>,
     held: Vec<Held>,
@@ -95,6 +98,16 @@ struct Message {
     key: Option<Digest>,
     at: Timestamp,
     level: Level,
+}
+
+/// Where the keys of dropped messages are known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum DroppedKeys {
+    /// All of them here.
+    #[default]
+    Here,
+    /// The older ones in the store only.
+    Stored,
 }
 
 /// What a client key stands for; lives as long as the topic.
@@ -138,6 +151,7 @@ impl TopicState {
             last_message: MessageId::default(),
             last_turn: TurnId::default(),
             keys: BTreeMap::new(),
+            dropped: DroppedKeys::default(),
             queue: VecDeque::new(),
             held: Vec::new(),
             open: None,

@@ -1,7 +1,7 @@
 //! A topic with a long past: read in pages, told to its model, and no burden when it wakes.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
 
 use pilothouse::error::StoreError;
 use pilothouse::id::{MessageId, TurnId};
@@ -13,6 +13,7 @@ use pilothouse::store::{Batch, Keyspace, Lane, Mark, Pair, Store, StoreId};
 use pilothouse::topic::{HistoryPage, Receipt, TopicRejection, TurnView};
 
 use crate::stage::{Setup, Stage, memory, thinks};
+use crate::stores::Recorder;
 
 /// A model that answers each message in its own words.
 fn chatty() -> Arc<ScriptedModel> {
@@ -153,6 +154,69 @@ async fn a_senders_key_is_known_as_long_as_its_topic_lives() {
         let fresh = topic.send_with_key("second", "another").await.expect("it is taken");
         assert_eq!(fresh.message, MessageId(46));
     }
+}
+
+/// A model that falls silent in each turn.
+fn silent() -> Arc<ScriptedModel> {
+    let hangs = || Step { hang: true, ..Step::default() };
+    Arc::new(ScriptedModel::new((0..64).map(|_| hangs()).collect()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_key_of_a_dropped_message_is_known_as_long_as_its_topic_lives() {
+    let store = memory();
+    let stage = thinks(silent()).store(store.clone()).raise().await;
+    stage.say("first").await;
+    for number in 0..80 {
+        let sent = stage.topic.send_with_key("steer", format!("key {number}")).await.expect("it is taken");
+        stage.topic.drop_message(sent.message, "ann").await.expect("it waits");
+    }
+    let again = thinks(silent()).store(store.crash()).raise().await;
+    for topic in [&stage.topic, &again.topic] {
+        for number in [0, 79, 15, 16, 40] {
+            let repeated = topic.send_with_key("steer", format!("key {number}")).await.expect("it is known");
+            let dropped = Receipt::Dropped { by: "ann".to_owned() };
+            assert_eq!((repeated.message, repeated.receipt), (MessageId(number + 2), dropped));
+        }
+        let other = topic.send_with_key("another", "key 0").await;
+        let reused = TopicRejection::KeyReused { message: MessageId(2) };
+        assert_eq!(other.map(|sent| sent.message), Err(pilothouse::error::TopicError::Rejected(reused)));
+    }
+}
+
+/// The newest checkpoint that the topic's head names.
+async fn newest_checkpoint(store: &MemoryStore) -> u64 {
+    let heads = store.scan(Keyspace::Head, Vec::new(), None, 9).await.expect("it reads");
+    let [(_, head)] = heads.as_slice() else { panic!("{} heads", heads.len()) };
+    u64::from_be_bytes(head[8..16].try_into().expect("eight bytes"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_topic_that_holds_much_has_checkpoints_too_and_is_whole_after_each_crash() {
+    let recorder = Recorder::new(|| ());
+    let mut stage = thinks(silent()).store(recorder.clone()).raise().await;
+    let long = "x".repeat(63 << 10);
+    for _ in 0..16 {
+        drop(recorder.moments());
+        stage.say("go").await;
+        stage.say(&long).await;
+        stage.topic.stop("ann").await.expect("it is open");
+        stage.until_end().await;
+    }
+    let held = |stage: &Stage| stage.view().held.len();
+    assert_eq!(held(&stage), 16, "a MiB is held");
+    let moments = recorder.moments();
+    let mut seen = std::collections::BTreeSet::new();
+    for (index, moment) in moments.iter().enumerate() {
+        for store in [&moment.after_power_cut, &moment.after_kill] {
+            seen.insert(newest_checkpoint(store).await);
+            let again = thinks(silent()).store(store.clone()).raise().await;
+            let (whole, view) = (held(&again), again.view());
+            assert!((15..=16).contains(&whole), "{whole} held after batch {index}");
+            assert_eq!(view.earlier_turns + view.turns.len() as u64, 16, "after batch {index}");
+        }
+    }
+    assert_eq!(seen.into_iter().collect::<Vec<_>>(), [8, 16]);
 }
 
 /// A store that counts what is read of it.

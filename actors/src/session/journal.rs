@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pilothouse_adapters::store::head::{Head, Present};
 use pilothouse_adapters::store::log::{self, CHECKPOINTS, JOURNAL, KEYS};
-use pilothouse_adapters::store::{BATCH_BYTES_MAX, Batch, Durability, Keyspace, Store};
+use pilothouse_adapters::store::{Batch, Change, Durability, Keyspace, Store};
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::error::StoreError;
 use pilothouse_messages::id::{StepRef, TopicId, TurnId};
@@ -140,20 +140,17 @@ impl TopicJournal {
         batch
     }
 
-    /// The batch of a checkpoint, behind that of the turn's end; `None` if it is too large to be worth it.
-    fn checkpoint(&mut self, due: &TopicCheckpoint) -> Result<Option<Batch>, StoreError> {
+    /// The batches of a checkpoint, behind that of the turn's end, whatever waits and is held. The head names it in the
+    /// last one: after a crash between them the topic is read from the checkpoint before it. Parts that are left over
+    /// then are those of a turn that has ended for good, so that no other checkpoint is ever written over them.
+    fn checkpoint(&mut self, due: &TopicCheckpoint) -> Result<Vec<Batch>, StoreError> {
         let (next, previous, at) = (self.next, self.head.checkpoint, self.newest);
         let checkpoint = TopicCheckpoint { next, previous, at, ..due.clone() };
         let turn = checkpoint.last_turn;
         let record = CHECKPOINTS.encode(turn.0, UNLINKED, &checkpoint)?;
-        if record.len() > BATCH_BYTES_MAX / 2 {
-            return Ok(None);
-        }
-        let mut batch = Batch::new();
-        log::put_record(&mut batch, Keyspace::Checkpoints, &self.prefix, turn.0, &record);
         self.head.checkpoint = turn;
-        batch.put(Keyspace::Head, self.prefix.clone(), self.head.to_bytes());
-        Ok(Some(batch))
+        let head = Change::Put(Keyspace::Head, self.prefix.clone(), self.head.to_bytes());
+        Ok(log::switched_record(Keyspace::Checkpoints, &self.prefix, turn.0, &record, head))
     }
 
     /// The batch that says from where records are kept.
@@ -162,9 +159,13 @@ impl TopicJournal {
         self.begin()
     }
 
-    /// Stores what the keys of a closed turn's messages stand for.
-    fn put_keys(&self, batch: &mut Batch, state: &Conversation, turn: TurnId) -> Result<(), StoreError> {
-        for stored in state.state().keys_of(turn) {
+    /// Stores what keys stand for: those of messages that a closed turn has taken, or that were dropped.
+    fn put_keys(
+        &self,
+        batch: &mut Batch,
+        keys: impl IntoIterator<Item = StoredKey>,
+    ) -> Result<(), StoreError> {
+        for stored in keys {
             let record = KEYS.encode(0, UNLINKED, &stored)?;
             batch.put(Keyspace::Keys, key_of(&self.prefix, stored.key), record);
         }
@@ -217,7 +218,7 @@ impl TopicJournal {
 impl Journal<Conversation> for TopicJournal {
     fn stage(&mut self, events: &[TopicEvent], state: &Conversation) -> Result<Vec<Batch>, StoreError> {
         let mut batch = Batch::new();
-        let mut checkpoint = None;
+        let mut checkpoint = Vec::new();
         if events.iter().all(TopicEvent::is_lazy) {
             batch.durability = Durability::Lazy;
         }
@@ -235,7 +236,10 @@ impl Journal<Conversation> for TopicJournal {
             self.put_unsaved(&mut batch)?;
             self.put(&mut batch, event)?;
             if let TopicEvent::TurnFinished { turn, .. } = event {
-                self.put_keys(&mut batch, state, *turn)?;
+                self.put_keys(&mut batch, state.state().keys_of(*turn))?;
+            }
+            if let TopicEvent::MessageDropped { message, .. } = event {
+                self.put_keys(&mut batch, state.state().key_of(*message))?;
             }
             if let Some(due) = state.due().filter(|due| due.after == after) {
                 checkpoint = self.checkpoint(&due.checkpoint)?;

@@ -200,13 +200,13 @@ fn damaged(keyspace: Keyspace, key: &[u8], what: &str) -> StoreError {
 
 /// Fills batches up to their bound.
 #[derive(Default)]
-struct Packer {
-    batches: Vec<Batch>,
+pub(super) struct Packer {
+    pub(super) batches: Vec<Batch>,
     bytes: usize,
 }
 
 impl Packer {
-    fn push(&mut self, change: Change) -> &mut Batch {
+    pub(super) fn push(&mut self, change: Change) -> &mut Batch {
         let bytes = change.bytes();
         if self.batches.is_empty() || self.bytes + bytes > BATCH_BYTES_MAX {
             self.batches.push(Batch { durability: Durability::Lazy, ..Batch::new() });
@@ -220,7 +220,7 @@ impl Packer {
     }
 
     /// One sync for all: it covers the lazy batches before it in the lane.
-    fn push_synced(&mut self, change: Change) {
+    pub(super) fn push_synced(&mut self, change: Change) {
         self.push(change).durability = Durability::Sync;
     }
 

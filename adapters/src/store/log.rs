@@ -16,8 +16,9 @@ use pilothouse_messages::id::TopicId;
 use pilothouse_messages::record::{Chain, Format, Record};
 use serde::de::DeserializeOwned;
 
+use super::large::Packer;
 use super::pages::{each_pair, each_pair_after};
-use super::{Batch, Keyspace, Mark, Store, VALUE_BYTES_MAX};
+use super::{Batch, Change, Keyspace, Mark, Store, VALUE_BYTES_MAX};
 
 /// Events of topics.
 pub const JOURNAL: Format = Format { keyspace: "journal", version: 1, chain: Chain::None };
@@ -95,6 +96,25 @@ pub fn put_record(batch: &mut Batch, keyspace: Keyspace, prefix: &[u8], sequence
         key.extend_from_slice(&part.to_be_bytes());
         batch.put(keyspace, key, bytes);
     }
+}
+
+/// One encoded record of any size that nobody reads before `switch` names it: its parts, over as many batches as they
+/// need, then the switch. Append all of them, in order, to one lane; a crash between them leaves parts that nothing
+/// names, and what the switch said before.
+pub fn switched_record(
+    keyspace: Keyspace,
+    prefix: &[u8],
+    sequence: u64,
+    record: &[u8],
+    switch: Change,
+) -> Vec<Batch> {
+    let (mut parts, mut packer) = (Batch::new(), Packer::default());
+    put_record(&mut parts, keyspace, prefix, sequence, record);
+    for part in parts.changes {
+        packer.push(part);
+    }
+    packer.push_synced(switch);
+    packer.batches
 }
 
 /// Reads a whole log and checks that nothing is missing from its middle.

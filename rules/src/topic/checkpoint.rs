@@ -12,7 +12,7 @@ use pilothouse_messages::topic::{
 };
 
 use super::draft::Draft;
-use super::{Held, Keyed, Message, TopicState, key_digest, text_digest};
+use super::{DroppedKeys, Held, Keyed, Message, TopicState, key_digest, text_digest};
 use crate::decider::Decider;
 
 impl TopicState {
@@ -27,6 +27,8 @@ impl TopicState {
             last_message,
             last_turn,
             keys,
+            // A topic that goes on from a checkpoint asks the store about every key that it does not know.
+            dropped: _,
             queue,
             held,
             open: None,
@@ -87,11 +89,18 @@ impl TopicState {
         theirs.map(|(key, keyed)| keyed.stored(*key)).collect()
     }
 
-    /// The digest of a client key that is not known here and may be stored, since turns were closed that nothing is
-    /// known of any more.
+    /// The key of a message that is not in a turn, if it has one.
+    pub fn key_of(&self, message: MessageId) -> Option<StoredKey> {
+        let (key, keyed) = self.keys.iter().find(|(_, keyed)| keyed.message == message)?;
+        Some(keyed.stored(*key))
+    }
+
+    /// The digest of a client key that is not known here and may be stored, since turns were closed or messages
+    /// dropped that nothing is known of any more.
     pub fn may_be_stored(&self, key: &str) -> Option<Digest> {
         let digest = key_digest(key);
-        (self.earlier_turns > 0 && !self.keys.contains_key(&digest)).then_some(digest)
+        let some_are_stored = self.earlier_turns > 0 || self.dropped == DroppedKeys::Stored;
+        (some_are_stored && !self.keys.contains_key(&digest)).then_some(digest)
     }
 
     /// How many turns have ended.
@@ -134,7 +143,7 @@ pub fn sent_before(stored: &StoredKey, text: &str) -> Result<TopicAnswer, TopicR
     match &stored.receipt {
         _ if stored.text != text_digest(text) => Err(TopicRejection::KeyReused { message }),
         Some(receipt) => Ok(TopicAnswer::Sent { message, receipt: receipt.clone() }),
-        // Only messages of closed turns are stored, and those have a place.
+        // Only messages of closed turns and dropped ones are stored, and those have a place.
         None => Err(TopicRejection::KeyReused { message }),
     }
 }

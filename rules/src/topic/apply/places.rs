@@ -7,7 +7,10 @@ use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::topic::{HoldReason, Level, Receipt, TopicUpdate};
 
 use super::{Told, moved};
-use crate::topic::{Held, Keyed, Message, TopicState, key_digest, place_for, text_digest};
+use crate::topic::{DroppedKeys, Held, Keyed, Message, TopicState, key_digest, place_for, text_digest};
+
+/// Keys of dropped messages that are known without the store.
+const DROPPED_KEYS: usize = 64;
 
 /// The queue as it was, by place.
 pub(super) type Places = BTreeMap<MessageId, usize>;
@@ -55,7 +58,25 @@ impl TopicState {
         let mut told: Told =
             gone.iter().map(|message| self.place(message, Receipt::Dropped { by: by.to_owned() })).collect();
         told.extend(self.told_places(&before));
+        self.forget_dropped_before(id);
         told
+    }
+
+    /// Lets go of the oldest keys of dropped messages, but never of that of the one that was dropped just now: its shell
+    /// stores it from here.
+    fn forget_dropped_before(&mut self, latest: MessageId) {
+        let dropped =
+            self.keys.iter().filter(|(_, keyed)| matches!(keyed.receipt, Some(Receipt::Dropped { .. })));
+        let mut dropped: Vec<_> = dropped.map(|(key, keyed)| (keyed.message, *key)).collect();
+        if dropped.len() <= DROPPED_KEYS {
+            return;
+        }
+        dropped.sort_unstable();
+        let oldest = dropped.iter().find(|(message, _)| *message != latest);
+        if let Some((_, key)) = oldest {
+            self.keys.remove(key);
+            self.dropped = DroppedKeys::Stored;
+        }
     }
 
     pub(super) fn reorder(&mut self, order: &[MessageId]) -> Told {

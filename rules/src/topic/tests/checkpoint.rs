@@ -9,7 +9,7 @@ use pilothouse_messages::topic::{
     ConfigPatch, Headless, HoldReason, Receipt, StopReason, TopicCommand, TopicEvent,
 };
 
-use super::words::{open, replies, send, send_keyed, step_ref, stop};
+use super::words::{drops, open, replies, send, send_keyed, step_ref, stop};
 use super::{NOW, after, topic};
 use crate::decider::Decider;
 use crate::topic::TopicState;
@@ -107,6 +107,36 @@ fn a_stored_key_answers_as_one_that_is_known() {
         let known = state.decide(NOW, &send_keyed(text, "ka")).map(|decision| decision.answer);
         assert_eq!(sent_before(&stored, text), known, "{text}");
     }
+}
+
+#[test]
+fn keys_of_dropped_messages_are_left_to_the_store_once_they_are_many() {
+    let (mut state, _log) = after(&Limits::default(), [open(), send("a"), send_keyed("b", "k2")]);
+    let mut decided = |command: &TopicCommand| {
+        for event in state.decide(NOW, command).expect("it is taken").events {
+            state.apply(&event);
+        }
+        state.clone()
+    };
+    // The oldest one is dropped last.
+    let order = (3..=80).chain([2]);
+    for (message, drops_so_far) in order.zip(1..) {
+        let key = format!("k{message}");
+        if message > 2 {
+            decided(&send_keyed("b", &key));
+        }
+        let state = decided(&drops(message));
+        let stored = state.key_of(MessageId(message)).expect("it is there to be stored");
+        assert_eq!(stored.receipt, Some(Receipt::Dropped { by: "ann".to_owned() }));
+        let known = state.decide(NOW, &send_keyed("b", &key)).map(|told| told.answer);
+        assert_eq!(sent_before(&stored, "b"), known);
+        assert_eq!(state.may_be_stored("new").is_some(), drops_so_far > 64, "after {drops_so_far} drops");
+    }
+    let state = decided(&stop());
+    let checkpoint = state.checkpoint().expect("no turn is open");
+    assert_eq!(checkpoint.keys.len(), 64);
+    let asks_the_store = ["k3", "k80", "k2"].map(|key| state.may_be_stored(key).is_some());
+    assert_eq!(asks_the_store, [true, false, false]);
 }
 
 #[test]
