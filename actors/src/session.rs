@@ -17,6 +17,7 @@ mod model_step;
 mod nested;
 mod past;
 mod pin;
+mod reading;
 mod receipts;
 pub mod removal;
 mod repair;

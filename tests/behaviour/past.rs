@@ -1,7 +1,7 @@
 //! A topic with a long past: read in pages, told to its model, and no burden when it wakes.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use pilothouse::error::StoreError;
 use pilothouse::id::{MessageId, TurnId};
@@ -217,6 +217,72 @@ async fn a_topic_that_holds_much_has_checkpoints_too_and_is_whole_after_each_cra
         }
     }
     assert_eq!(seen.into_iter().collect::<Vec<_>>(), [8, 16]);
+}
+
+/// A store that gives an old head of the topic to whoever asks for it next, as if that had been read before the records
+/// went.
+#[derive(Clone)]
+struct Stale {
+    inner: MemoryStore,
+    head: Arc<Mutex<Option<Vec<u8>>>>,
+}
+
+impl Store for Stale {
+    fn id(&self) -> StoreId {
+        self.inner.id()
+    }
+
+    fn lane(&self) -> Arc<dyn Lane> {
+        self.inner.lane()
+    }
+
+    fn get(&self, keyspace: Keyspace, key: Vec<u8>) -> Answer<'_, Option<Vec<u8>>> {
+        let old = (keyspace == Keyspace::Head).then(|| self.head.lock().expect("nobody panics").take());
+        Box::pin(async move {
+            match old.flatten() {
+                Some(old) => Ok(Some(old)),
+                None => self.inner.get(keyspace, key).await,
+            }
+        })
+    }
+
+    fn scan(
+        &self,
+        keyspace: Keyspace,
+        prefix: Vec<u8>,
+        after: Option<Vec<u8>>,
+        limit: usize,
+    ) -> Answer<'_, Vec<Pair>> {
+        self.inner.scan(keyspace, prefix, after, limit)
+    }
+
+    fn mark(&self, keyspace: Keyspace) -> Answer<'_, Option<Mark>> {
+        self.inner.mark(keyspace)
+    }
+
+    fn close(&self) -> Answer<'_, ()> {
+        self.inner.close()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn old_turns_that_go_while_they_are_read_are_no_damage() {
+    let store = Stale { inner: memory(), head: Arc::default() };
+    let setup = thinks(chatty()).store(store.clone()).limits(|limits| limits.keep_turns = Some(30));
+    let mut stage = setup.raise().await;
+    turns(&mut stage, 1..=3).await;
+    let heads = store.inner.scan(Keyspace::Head, Vec::new(), None, 9).await.expect("it reads");
+    turns(&mut stage, 4..=64).await;
+    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    let (page, lines) = (stage.topic.history(None).await, stage.topic.export(1).await);
+    assert!(page.as_ref().is_ok_and(|page| page.turns.last().is_some_and(|turn| turn.turn == TurnId(64))));
+
+    let stale = || *store.head.lock().expect("nobody panics") = Some(heads[0].1.clone());
+    stale();
+    assert_eq!(stage.topic.history(None).await, page);
+    stale();
+    assert_eq!(stage.topic.export(1).await, lines);
+    assert!(store.head.lock().expect("nobody panics").is_none(), "the old head was read");
 }
 
 /// A store that counts what is read of it.

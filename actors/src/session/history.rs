@@ -24,6 +24,8 @@ use pilothouse_rules::Decider;
 use pilothouse_rules::topic::TopicState;
 use pilothouse_rules::topic::transcript::Transcript;
 
+use super::reading::Reading;
+
 /// Turns of one page at most, and their bytes, but for the one turn that every page has.
 const PAGE_TURNS: usize = 32;
 const PAGE_BYTES: usize = 4 << 20;
@@ -120,12 +122,28 @@ async fn stretch(
     store: &dyn Store,
     topic: &TopicId,
     limits: &Limits,
-    mut cursor: HistoryCursor,
+    cursor: HistoryCursor,
 ) -> Result<Stretch, StoreError> {
     let prefix = log::topic_prefix(topic);
-    let Some(head) = Head::read(store, &prefix).await? else { return Ok(Stretch::default()) };
+    let mut reading = Reading::begin(store, &prefix).await?;
+    while let Some(kept) = reading {
+        match stretch_with_turns(store, topic, limits, (&prefix, &kept.head), cursor).await {
+            Err(damage @ StoreError::Damaged { .. }) => reading = kept.again(damage).await?,
+            answer => return answer,
+        }
+    }
+    Ok(Stretch::default())
+}
+
+async fn stretch_with_turns(
+    store: &dyn Store,
+    topic: &TopicId,
+    limits: &Limits,
+    of: (&[u8], &Head),
+    mut cursor: HistoryCursor,
+) -> Result<Stretch, StoreError> {
     loop {
-        let stretch = stretch_before(store, topic, limits, (&prefix, &head), cursor).await?;
+        let stretch = stretch_before(store, topic, limits, of, cursor).await?;
         match stretch.earlier {
             // No turn has ended since the newest checkpoint: the page before it is the newest.
             Some(earlier) if stretch.turns.is_empty() => cursor = earlier,
