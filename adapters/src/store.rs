@@ -149,7 +149,8 @@ pub struct Batch {
     pub changes: Vec<Change>,
     /// When they have to be on the disk.
     pub durability: Durability,
-    /// How far logs have come with this batch; written once it is durable, before it is acknowledged.
+    /// How far logs have come with this batch; written once it is durable, before it is acknowledged. A batch with marks
+    /// is synced in any case.
     pub marks: Vec<Mark>,
 }
 

@@ -7,8 +7,9 @@ use pilothouse_adapters::store::memory::MemoryStore;
 #[cfg(feature = "sled")]
 use pilothouse_adapters::store::sled::SledStore;
 use pilothouse_adapters::store::{
-    BATCH_BYTES_MAX, Batch, Durability, KEY_BYTES_MAX, Keyspace, Pair, Store, VALUE_BYTES_MAX,
+    BATCH_BYTES_MAX, Batch, Durability, KEY_BYTES_MAX, Keyspace, Mark, Pair, Store, VALUE_BYTES_MAX,
 };
+use pilothouse_messages::digest::Digest;
 use pilothouse_messages::error::StoreError;
 
 /// A fresh store of one kind, and how it is found again.
@@ -327,6 +328,20 @@ async fn a_lazy_batch_is_readable_once_it_is_acknowledged() {
         let polled = std::future::poll_fn(|cx| Poll::Ready(before.as_mut().poll(cx))).await;
         assert_eq!(polled, Poll::Ready(Ok(())));
         assert_eq!(pairs(&*store, Keyspace::Head).await, owned(&[("a", "1"), ("b", "2")]));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_mark_is_kept_with_what_it_names_however_lazy_the_batch() {
+    check(async |subject| {
+        let mut batch = lazy(put("a", "1"));
+        let mark = Mark { keyspace: Keyspace::Ledger, sequence: 1, link: Digest([7; 32]) };
+        batch.marks.push(mark);
+        subject.store().lane().append(batch).await.unwrap();
+        let found = subject.found_again().await.store();
+        assert_eq!(found.mark(Keyspace::Ledger).await, Ok(Some(mark)));
+        assert_eq!(found.get(Keyspace::Head, b"a".to_vec()).await, Ok(Some(b"1".to_vec())));
     })
     .await;
 }

@@ -38,7 +38,8 @@ pub(super) struct Loaded {
     pub(super) newest: Timestamp,
 }
 
-/// Reads the whole ledger, checks its chains, and that they reach their marks.
+/// Reads the whole ledger, checks its chains, and that they reach their marks. Records behind a mark, which a killed
+/// process had written and not marked, are marked before anybody sees what they say.
 pub(super) async fn load(store: &dyn Store) -> Result<Loaded, StoreError> {
     let cards = log::read_marked_log::<ApprovalEvent>(store, Keyspace::Ledger, &LEDGER).await?;
     let grants = log::read_marked_log::<ApprovalEvent>(store, Keyspace::Grants, &GRANTS).await?;
@@ -46,6 +47,7 @@ pub(super) async fn load(store: &dyn Store) -> Result<Loaded, StoreError> {
         cards: Tail::of(&cards, Keyspace::Ledger, LEDGER),
         grants: Tail::of(&grants, Keyspace::Grants, GRANTS),
     };
+    journal.mark_ends(store).await?;
     let records = grants.records.into_iter().chain(cards.records);
     let events: Vec<_> = records.map(|record| record.payload).collect();
     let newest = events.iter().map(ApprovalEvent::at).max().unwrap_or_default();
@@ -63,6 +65,18 @@ impl Journal<Ledger> for LedgerJournal {
 }
 
 impl LedgerJournal {
+    /// Marks the ends of the logs where they are further than their marks.
+    async fn mark_ends(&self, store: &dyn Store) -> Result<(), StoreError> {
+        let mut batch = Batch::new();
+        for tail in [&self.cards, &self.grants] {
+            let Some(end) = tail.mark() else { continue };
+            if store.mark(tail.keyspace).await? != Some(end) {
+                batch.marks.push(end);
+            }
+        }
+        if batch.marks.is_empty() { Ok(()) } else { store.lane().append(batch).await }
+    }
+
     fn batch(&mut self, events: &[ApprovalEvent]) -> Result<Batch, StoreError> {
         let mut batch = Batch::new();
         for event in events {
@@ -85,7 +99,16 @@ impl Tail {
         self.next += 1;
         log::put_record(batch, keyspace, &[], sequence, &record);
         batch.marks.retain(|mark| mark.keyspace != keyspace);
-        batch.marks.push(Mark { keyspace, sequence, link: self.last });
+        batch.marks.extend(self.mark());
         Ok(())
     }
+
+    /// Its last record; `None` if it has none.
+    fn mark(&self) -> Option<Mark> {
+        let sequence = self.next.checked_sub(1).filter(|sequence| *sequence > 0)?;
+        Some(Mark { keyspace: self.keyspace, sequence, link: self.last })
+    }
 }
+
+#[cfg(test)]
+mod tests;

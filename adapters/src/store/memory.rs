@@ -180,11 +180,12 @@ impl State {
             before.push((key.clone(), set(&mut self.live, key, value)));
         }
         match batch.durability {
-            Durability::Sync => self.unsynced.clear(),
-            Durability::Lazy => {
+            Durability::Lazy if batch.marks.is_empty() => {
                 self.settle();
                 self.unsynced.push_back(Unsynced { at: Instant::now(), before });
             }
+            // A mark is written once what it names is durable.
+            Durability::Lazy | Durability::Sync => self.unsynced.clear(),
         }
     }
 

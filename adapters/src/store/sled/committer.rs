@@ -137,7 +137,8 @@ impl Committer {
         for work in group {
             match work {
                 Work::Commit(batch, ack) => {
-                    sync |= batch.durability == Durability::Sync;
+                    // A mark is written once what it names is durable.
+                    sync |= batch.durability == Durability::Sync || !batch.marks.is_empty();
                     batches.push(batch);
                     answers.push((ack, None));
                 }

@@ -53,6 +53,12 @@ impl Disk {
             return Err(StoreError::Damaged { reason });
         }
         disk.store_id = disk.identify(&path)?;
+        if !blank && disk.get(Keyspace::Meta, MARKED_KEY)?.is_none() {
+            // Its first mark was the last thing that a killed process wrote.
+            disk.note_marked()?;
+        }
+        // What a killed process had written and not synced is read as durable from now on.
+        disk.sync()?;
         directory::restrict(&path);
         directory::sync(&path)?;
         Ok(disk)
@@ -126,14 +132,15 @@ impl Disk {
         let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
         let first = marks.is_blank();
         marks.write(written)?;
-        if first {
-            // From now on the file has to be there.
-            let mut batch = Batch::new();
-            batch.put(Keyspace::Meta, MARKED_KEY, [1]);
-            self.apply(vec![batch])?;
-            self.sync()?;
-        }
-        Ok(())
+        if first { self.note_marked() } else { Ok(()) }
+    }
+
+    /// From now on the file of marks has to be there.
+    fn note_marked(&self) -> Result<(), StoreError> {
+        let mut batch = Batch::new();
+        batch.put(Keyspace::Meta, MARKED_KEY, [1]);
+        self.apply(vec![batch])?;
+        self.sync()
     }
 
     /// From now on every sync fails: no file system syncs the null device.

@@ -5,7 +5,7 @@
 //!   magic "PM" | keyspace u8 | 0 | sequence u64 | link 32 bytes | crc32 of all before u32 | zeros
 //! ```
 //!
-//! A write that is torn spoils the older slot of the two only.
+//! A write that is torn spoils the older slot of the two only, since each write changes one slot of a keyspace.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -71,12 +71,12 @@ impl Marks {
         self.held[place].map(|(mark, _)| mark)
     }
 
-    /// Writes marks and brings them to the disk.
+    /// Writes the last mark of each keyspace and brings them to the disk.
     pub(super) fn write(&mut self, marks: &[Mark]) -> Result<(), StoreError> {
         let failed = |error: io::Error| StoreError::Io { reason: error.to_string() };
         let mut wrote = false;
-        for mark in marks {
-            let Some(place) = MARKED.iter().position(|marked| *marked == mark.keyspace) else { continue };
+        for (place, keyspace) in MARKED.iter().enumerate() {
+            let Some(mark) = marks.iter().rfind(|mark| mark.keyspace == *keyspace) else { continue };
             let slot = self.held[place].map_or(0, |(_, slot)| 1 - slot);
             let offset = ((place * 2 + slot) * SLOT_BYTES) as u64;
             self.file.seek(SeekFrom::Start(offset)).map_err(failed)?;

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use pilothouse_messages::digest::Digest;
 use pilothouse_messages::error::StoreError;
 use tokio::runtime::{Builder, Handle};
 
 use super::committer::Committer;
 use super::disk::Disk;
+use super::marks::{MARK_FILE, Marks};
 use super::{SledLane, SledStore};
-use crate::store::{Batch, Durability, Keyspace, LAZY_WITHIN, Lane, Store, StoreId};
+use crate::store::{Batch, Durability, Keyspace, LAZY_WITHIN, Lane, Mark, Store, StoreId};
 
 fn put(key: &str, durability: Durability) -> Batch {
     let mut batch = Batch { durability, ..Batch::new() };
@@ -125,4 +127,43 @@ async fn a_directory_that_somebody_else_holds_is_locked_by_either_lock() {
     let alone = ::sled::open(theirs.path()).unwrap();
     assert_eq!(open(&theirs).await, locked(&theirs));
     drop(alone);
+}
+
+fn mark(sequence: u64) -> Mark {
+    Mark { keyspace: Keyspace::Ledger, sequence, link: Digest([7; 32]) }
+}
+
+#[test]
+fn a_torn_write_of_several_marks_leaves_the_one_before_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join(MARK_FILE);
+    for before in 1..=2 {
+        let mut marks = Marks::open(directory.path()).unwrap();
+        marks.write(&[mark(before)]).unwrap();
+        let whole = std::fs::read(&file).unwrap();
+        marks.write(&[mark(8), mark(9)]).unwrap();
+        // Whatever the write has changed is torn.
+        let mut torn = std::fs::read(&file).unwrap();
+        for (place, byte) in torn.iter_mut().enumerate() {
+            if whole.get(place) != Some(byte) {
+                *byte ^= 0x55;
+            }
+        }
+        std::fs::write(&file, torn).unwrap();
+        let left = Marks::open(directory.path()).map(|marks| marks.get(Keyspace::Ledger));
+        assert_eq!(left, Ok(Some(mark(before))));
+    }
+}
+
+#[tokio::test]
+async fn a_kill_after_the_first_mark_hides_no_loss_of_the_marks_later() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = async || SledStore::open(directory.path()).await;
+    open().await.unwrap().close().await.unwrap();
+    // A killed process had written its first mark, and nothing after it.
+    Marks::open(directory.path()).unwrap().write(&[mark(1)]).unwrap();
+    open().await.unwrap().close().await.unwrap();
+    std::fs::remove_file(directory.path().join(MARK_FILE)).unwrap();
+    let opened = open().await;
+    assert!(matches!(opened, Err(StoreError::Damaged { .. })), "{opened:?}");
 }
