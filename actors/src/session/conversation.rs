@@ -39,7 +39,7 @@ pub(super) struct Due {
 }
 
 /// A checkpoint is written when so many turns have ended since the last one.
-const CHECKPOINT_TURNS: u64 = 8;
+pub(super) const CHECKPOINT_TURNS: u64 = 8;
 
 impl std::fmt::Debug for Conversation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -16,6 +16,7 @@ use pilothouse_messages::topic::{StoredKey, TopicCheckpoint, TopicEvent};
 use pilothouse_rules::Decider;
 
 use super::Conversation;
+use super::conversation::CHECKPOINT_TURNS;
 use super::{history, removal};
 use crate::durable::Journal;
 
@@ -106,8 +107,19 @@ async fn start(
     view_turns: usize,
 ) -> Result<Option<Start>, StoreError> {
     let (mut at, mut newest, mut oldest) = (head.checkpoint, None, None);
+    if at == TurnId::default() {
+        return Ok(None);
+    }
+    // Those that are likely to be wanted, by one read.
+    let reach = (view_turns as u64).saturating_add(CHECKPOINT_TURNS);
+    let near = at.0.saturating_sub(reach)..=at.0;
+    let mut near = log::encoded_records(store, Keyspace::Checkpoints, prefix, near).await?;
     while at != TurnId::default() {
-        let from = match history::checkpoint(store, prefix, at).await {
+        let found = match near.remove(&at.0) {
+            Some(record) => CHECKPOINTS.decode(&record).map(|record| Some(record.payload)),
+            None => history::checkpoint(store, prefix, at).await,
+        };
+        let from: Box<TopicCheckpoint> = match found {
             Ok(Some(from)) if from.next >= head.kept_from => Box::new(from),
             Ok(_) => break,
             Err(error @ StoreError::Damaged { .. }) if head.kept_from <= 1 => {

@@ -8,7 +8,8 @@
 //! A log begins at sequence 1 and has no gaps; in a linked format each record names the one before it, the first
 //! one the zero digest.
 
-use std::ops::ControlFlow;
+use std::collections::BTreeMap;
+use std::ops::{ControlFlow, RangeInclusive};
 
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::error::StoreError;
@@ -222,6 +223,32 @@ pub async fn read_log_from<T: DeserializeOwned + Send>(
     // The last record is whole only now; nothing comes after it, whatever the visitor says.
     let _seen_enough = reader.log.records.drain(..).try_for_each(&mut visit);
     Ok(reader.log.next_sequence)
+}
+
+/// Reads the records of these sequences that are there, encoded: for those who follow a thread through a few of them.
+///
+/// # Errors
+/// The store's own.
+pub async fn encoded_records(
+    store: &dyn Store,
+    keyspace: Keyspace,
+    prefix: &[u8],
+    sequences: RangeInclusive<u64>,
+) -> Result<BTreeMap<u64, Vec<u8>>, StoreError> {
+    let mut records = BTreeMap::<u64, Vec<u8>>::new();
+    let before = sequences.start().saturating_sub(1);
+    let after = [prefix, &before.to_be_bytes(), &u16::MAX.to_be_bytes()].concat();
+    each_pair_after(store, keyspace, prefix, Some(after), |(key, value)| {
+        match position(prefix, &key) {
+            Some((sequence, _)) if sequences.contains(&sequence) => {
+                records.entry(sequence).or_default().extend_from_slice(&value);
+            }
+            Some(_) | None => return Ok(ControlFlow::Break(())),
+        }
+        Ok(ControlFlow::Continue(()))
+    })
+    .await?;
+    Ok(records)
 }
 
 /// Reads the one record of this sequence, if it is there.
