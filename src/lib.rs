@@ -219,10 +219,10 @@ pub mod search {
 /// Topics: configuration, views, updates.
 pub mod topic {
     pub use pilothouse_messages::topic::{
-        AfterCrash, Budget, CallState, CallView, Claim, ConfigPatch, Configured, CostLimit, ExportPage,
-        Headless, HistoryCursor, HistoryPage, HoldReason, Level, LiveInput, LiveStep, MessageView,
-        NestedView, PermissionMode, Receipt, Setting, Steering, StepView, StopReason, TopicConfig,
-        TopicEventOut, TopicRejection, TopicStatus, TopicUpdate, TopicView, TurnTerms, TurnView,
+        AfterCrash, Budget, BudgetLimit, CallState, CallView, Claim, ConfigPatch, Configured, CostLimit,
+        ExportPage, Headless, HistoryCursor, HistoryPage, HoldReason, Level, LiveInput, LiveStep,
+        MessageView, NestedView, PermissionMode, Receipt, Setting, Steering, StepView, StopReason,
+        TopicConfig, TopicEventOut, TopicRejection, TopicStatus, TopicUpdate, TopicView, TurnTerms, TurnView,
     };
 }
 

@@ -274,6 +274,7 @@ fn topic_events() -> Vec<TopicEvent> {
     events.extend(steered::steered());
     events.push(TopicEvent::Slept { at });
     events.extend(nested());
+    events.extend(steered::spent());
     events
 }
 

@@ -23,7 +23,7 @@ pub use nested::{NestedCall, NestedNews, NestedPlan};
 pub use queue::{Level, QueueCommand};
 pub use rejection::TopicRejection;
 pub use settings::{Configured, Setting};
-pub use terms::{AfterCrash, Budget, Claim, CostLimit, Steering, TurnTerms};
+pub use terms::{AfterCrash, Budget, BudgetLimit, Claim, CostLimit, Steering, TurnTerms};
 pub use update::{TopicEventOut, TopicUpdate};
 pub use view::{
     CallState, CallView, LiveInput, LiveStep, MessageView, NestedView, Receipt, StepView, TopicStatus,

@@ -235,6 +235,7 @@ fn status_after(stop: &StopReason) -> TopicStatus {
         | StopReason::StepLimit
         | StopReason::OutputTruncated
         | StopReason::BudgetExhausted
+        | StopReason::BudgetSpent(_)
         | StopReason::ApprovalExpired => TopicStatus::Done,
         StopReason::Failed(_) | StopReason::Refused | StopReason::Interrupted(_) => TopicStatus::Error,
         StopReason::Aborted => TopicStatus::Aborted,

@@ -12,7 +12,7 @@ use pilothouse::model::{
     FinishReason, HistoryItem, Model, ModelError, ModelEvent, ModelLimits, ModelRequest, ModelStream, Usage,
 };
 use pilothouse::prelude::*;
-use pilothouse::topic::TopicStatus;
+use pilothouse::topic::{Budget, BudgetLimit, CostLimit, TopicStatus};
 use serde_json::json;
 use tokio::time::{Instant, Sleep, sleep};
 
@@ -278,6 +278,31 @@ async fn a_turn_shows_the_tokens_of_its_steps_together() {
     stage.say("Go.").await;
     assert_eq!(stage.until_end().await, StopReason::Completed);
     assert_eq!(stage.view().turns[0].usage, Usage { input: 30, output: 7 });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_ends_with_the_tokens_or_the_money_that_its_model_has_used_up_and_says_which() {
+    // A step costs 300 × 2 + 20 × 10 millionths.
+    let price = |limit| Some(CostLimit { limit, input: 2_000_000, output: 10_000_000 });
+    let none = Budget::default();
+    let (tokens, cost) = (StopReason::BudgetSpent(BudgetLimit::Tokens), BudgetLimit::Cost);
+    let rows = [
+        (Budget { tokens: Some(640), ..none }, tokens.clone(), "tokens", 2),
+        (Budget { tokens: Some(641), ..none }, tokens, "tokens", 3),
+        (Budget { cost: price(1_600), ..none }, StopReason::BudgetSpent(cost), "cost", 2),
+        (Budget { cost: price(1_601), ..none }, StopReason::BudgetSpent(cost), "cost", 3),
+    ];
+    for (budget, expected, words, runs) in rows {
+        assert_eq!((expected.name(), expected.detail()), ("budget_exhausted", Some(words)));
+        // Each looks for something else, so that it is not stopped for asking the same again.
+        let looks = |step| {
+            let usage = ModelEvent::Usage(Usage { input: 300, output: 20 });
+            now([usage, start(0, "a", "look"), delta(0, &format!("{{\"for\":{step}}}")), finish()])
+        };
+        let model = Rogue::new((0..runs).map(looks));
+        let setup = thinks(model.clone()).config(|config| config.turns.budget = budget);
+        check(setup.raise().await, &model, expected, runs).await;
+    }
 }
 
 /// A model with a window of its own.

@@ -10,8 +10,8 @@ use pilothouse::model::scripted::{ScriptedModel, Step};
 use pilothouse::model::{FinishReason, HistoryItem, ModelRequest};
 use pilothouse::prelude::*;
 use pilothouse::topic::{
-    AfterCrash, Budget, Claim, ConfigPatch, Configured, Level, PermissionMode, Receipt, Setting, Steering,
-    TopicRejection, TopicStatus,
+    AfterCrash, Budget, BudgetLimit, Claim, ConfigPatch, Configured, Level, PermissionMode, Receipt, Setting,
+    Steering, TopicRejection, TopicStatus,
 };
 use pilothouse_harness::peer::Peer;
 use serde_json::json;
@@ -325,7 +325,7 @@ async fn a_turn_ends_when_its_time_is_over_whatever_hangs() {
     stage.say("first").await;
     stage.until_card().await;
     stage.say("second").await;
-    assert_eq!(stage.until_end().await, StopReason::BudgetExhausted);
+    assert_eq!(stage.until_end().await, StopReason::BudgetSpent(BudgetLimit::Time));
     let took = begun.elapsed();
     assert!(took >= Duration::from_secs(5) && took < Duration::from_millis(5_100), "{took:?}");
     let outcomes: Vec<_> = stage.results().iter().map(|result| result.outcome).collect();
@@ -349,7 +349,7 @@ async fn a_turn_that_has_used_up_its_budget_ends_where_a_further_step_would_begi
     let setup = plays(steps).peer("a", &peer).config(|config| config.turns.budget = budget);
     let mut stage = setup.raise().await;
     stage.say("first").await;
-    assert_eq!(stage.until_end().await, StopReason::BudgetExhausted);
+    assert_eq!(stage.until_end().await, StopReason::BudgetSpent(BudgetLimit::Steps));
     assert_eq!((stage.status(), peer.executions("look")), (TopicStatus::Done, 2));
     let nothing = TopicRejection::NothingToContinue;
     assert_eq!(stage.topic.continue_turn().await, Err(refused(nothing)));

@@ -1,7 +1,7 @@
 use pilothouse_messages::id::{MessageId, StepId, TurnId};
 use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::topic::{
-    AfterCrash, Budget, Claim, CostLimit, Level, Steering, TopicEvent, TurnTerms,
+    AfterCrash, Budget, BudgetLimit, Claim, CostLimit, Level, Steering, StopReason, TopicEvent, TurnTerms,
 };
 
 /// What came with steering by level, and with turns that go on, behind everything older.
@@ -32,4 +32,11 @@ pub(super) fn steered() -> Vec<TopicEvent> {
     ];
     events.extend(terms);
     events
+}
+
+/// What came with budgets that say what of them was used up, behind everything older.
+pub(super) fn spent() -> [TopicEvent; 4] {
+    let at = Timestamp(1_800_000_000_009);
+    [BudgetLimit::Tokens, BudgetLimit::Steps, BudgetLimit::Time, BudgetLimit::Cost]
+        .map(|limit| TopicEvent::TurnFinished { turn: TurnId(4), stop: StopReason::BudgetSpent(limit), at })
 }

@@ -13,7 +13,7 @@ use crate::topic::command::{PlannedCall, Recovery};
 use crate::topic::config::{Headless, TopicConfig};
 use crate::topic::nested::NestedNews;
 use crate::topic::queue::Level;
-use crate::topic::terms::TurnTerms;
+use crate::topic::terms::{BudgetLimit, TurnTerms};
 
 /// Everything that can have happened in a topic.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -351,12 +351,15 @@ pub enum StopReason {
     OutputTruncated,
     /// The model refused.
     Refused,
-    /// It used up its budget.
+    /// It used up its budget; the record does not say what of it. A turn that ends now says so:
+    /// [`BudgetSpent`](Self::BudgetSpent).
     BudgetExhausted,
     /// A card was not decided in time.
     ApprovalExpired,
     /// The process or the session ended under it; in plain words.
     Interrupted(String),
+    /// It used up this part of its budget.
+    BudgetSpent(BudgetLimit),
 }
 
 impl StopReason {
@@ -371,7 +374,8 @@ impl StopReason {
             | Self::Refused
             | Self::BudgetExhausted
             | Self::ApprovalExpired
-            | Self::Interrupted(_) => false,
+            | Self::Interrupted(_)
+            | Self::BudgetSpent(_) => false,
         }
     }
 
@@ -384,7 +388,8 @@ impl StopReason {
             | Self::Aborted
             | Self::Failed(_)
             | Self::Refused
-            | Self::BudgetExhausted => false,
+            | Self::BudgetExhausted
+            | Self::BudgetSpent(_) => false,
         }
     }
 
@@ -398,16 +403,17 @@ impl StopReason {
             Self::StepLimit => "step_limit",
             Self::OutputTruncated => "output_truncated",
             Self::Refused => "refused",
-            Self::BudgetExhausted => "budget_exhausted",
+            Self::BudgetExhausted | Self::BudgetSpent(_) => "budget_exhausted",
             Self::ApprovalExpired => "approval_expired",
             Self::Interrupted(_) => "interrupted",
         }
     }
 
-    /// The words that came with it.
+    /// The words that came with it, or the name of the limit that it ran into.
     pub fn detail(&self) -> Option<&str> {
         match self {
             Self::Failed(words) | Self::Interrupted(words) => Some(words),
+            Self::BudgetSpent(limit) => Some(limit.name()),
             Self::Completed
             | Self::Yielded
             | Self::Aborted

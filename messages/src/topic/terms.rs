@@ -86,12 +86,44 @@ impl CostLimit {
     }
 }
 
+/// One part of a budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BudgetLimit {
+    /// [`Budget::tokens`].
+    Tokens,
+    /// [`Budget::steps`].
+    Steps,
+    /// [`Budget::wall_ms`].
+    Time,
+    /// [`Budget::cost`].
+    Cost,
+}
+
+impl BudgetLimit {
+    /// The name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tokens => "tokens",
+            Self::Steps => "steps",
+            Self::Time => "time",
+            Self::Cost => "cost",
+        }
+    }
+}
+
 impl Budget {
-    /// Whether a turn that has used this much has nothing left for a further step.
-    pub fn is_spent(&self, usage: Usage, steps: u32) -> bool {
+    /// What leaves nothing for a further step of a turn that has used this much; its time is looked at elsewhere.
+    pub fn spent(&self, usage: Usage, steps: u32) -> Option<BudgetLimit> {
         let tokens = usage.input.saturating_add(usage.output);
-        self.tokens.is_some_and(|limit| tokens >= limit)
-            || self.steps.is_some_and(|limit| steps >= limit)
-            || self.cost.is_some_and(|cost| cost.of(usage) >= cost.limit)
+        if self.tokens.is_some_and(|limit| tokens >= limit) {
+            Some(BudgetLimit::Tokens)
+        } else if self.steps.is_some_and(|limit| steps >= limit) {
+            Some(BudgetLimit::Steps)
+        } else if self.cost.is_some_and(|cost| cost.of(usage) >= cost.limit) {
+            Some(BudgetLimit::Cost)
+        } else {
+            None
+        }
     }
 }

@@ -17,9 +17,9 @@ impl Draft<'_> {
     pub(super) fn step_boundary(&mut self, turn: &OpenTurn, at: StepRef) {
         self.event(TopicEvent::StepFinished { at });
         let expires = self.events.iter().any(|event| matches!(event, TopicEvent::CallExpired { .. }));
-        let spent = turn.config.turns.budget.is_spent(self.usage(turn), at.step.0);
+        let spent = turn.config.turns.budget.spent(self.usage(turn), at.step.0);
         let used_up = at.step.0 >= turn.config.max_steps.unwrap_or(self.state.limits.steps_per_turn);
-        let steering = if spent || used_up { Steering::Chain } else { turn.config.turns.steering };
+        let steering = if spent.is_some() || used_up { Steering::Chain } else { turn.config.turns.steering };
         if turn.expired || expires {
             self.end_turn(turn, StopReason::ApprovalExpired, HoldReason::TurnEnded);
         } else if self.queue.iter().any(|waiting| waiting.level.steers()) {
@@ -29,8 +29,8 @@ impl Draft<'_> {
             }
         } else if let Some(words) = self.no_progress(turn, at) {
             self.end_turn(turn, StopReason::Failed(words), HoldReason::TurnEnded);
-        } else if spent {
-            self.end_turn(turn, StopReason::BudgetExhausted, HoldReason::TurnEnded);
+        } else if let Some(limit) = spent {
+            self.end_turn(turn, StopReason::BudgetSpent(limit), HoldReason::TurnEnded);
         } else if used_up {
             self.end_turn(turn, StopReason::StepLimit, HoldReason::TurnEnded);
         } else {

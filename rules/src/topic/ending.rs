@@ -4,7 +4,7 @@ use pilothouse_messages::call::{CallOutcome, CallReceipt, CallResult};
 use pilothouse_messages::id::{ApprovalId, Attempt};
 use pilothouse_messages::tool::Effect;
 use pilothouse_messages::topic::{
-    Directive, HoldReason, Recovery, RunBasis, StopReason, TopicAnswer, TopicEvent,
+    BudgetLimit, Directive, HoldReason, Recovery, RunBasis, StopReason, TopicAnswer, TopicEvent,
 };
 
 use super::Ruling;
@@ -95,7 +95,7 @@ impl Draft<'_> {
         self.cut_off(
             turn,
             "the time of the turn was used up",
-            StopReason::BudgetExhausted,
+            StopReason::BudgetSpent(BudgetLimit::Time),
             HoldReason::TurnEnded,
         );
         self.noted()

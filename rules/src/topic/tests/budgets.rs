@@ -6,7 +6,8 @@ use pilothouse_messages::call::{CallOutcome, CallResult};
 use pilothouse_messages::id::CallId;
 use pilothouse_messages::limits::Limits;
 use pilothouse_messages::topic::{
-    Budget, CostLimit, HoldReason, Level, StopReason, TopicCommand, TopicEvent, TopicStatus as Is, TurnTerms,
+    Budget, BudgetLimit, CostLimit, HoldReason, Level, StopReason, TopicCommand, TopicEvent,
+    TopicStatus as Is, TurnTerms,
 };
 
 use super::words::{
@@ -41,15 +42,16 @@ fn ends(budget: Budget, max_steps: u32) -> (StopReason, u32) {
 fn a_turn_ends_where_a_further_step_would_begin_once_its_budget_is_used_up() {
     let none = Budget::default();
     let cost = |limit| Some(CostLimit { limit, input: 1_000_000, output: 2_000_000 });
-    let spent = StopReason::BudgetExhausted;
+    let spent = StopReason::BudgetSpent;
     let rows = [
-        (Budget { tokens: Some(10), ..none }, 9, (spent.clone(), 2)),
-        (Budget { tokens: Some(11), ..none }, 9, (spent.clone(), 3)),
-        (Budget { tokens: Some(0), ..none }, 9, (spent.clone(), 1)),
-        (Budget { steps: Some(2), ..none }, 9, (spent.clone(), 2)),
+        (Budget { tokens: Some(10), ..none }, 9, (spent(BudgetLimit::Tokens), 2)),
+        (Budget { tokens: Some(11), ..none }, 9, (spent(BudgetLimit::Tokens), 3)),
+        (Budget { tokens: Some(0), ..none }, 9, (spent(BudgetLimit::Tokens), 1)),
+        (Budget { steps: Some(2), ..none }, 9, (spent(BudgetLimit::Steps), 2)),
         // Three tokens for one each, two for two each.
-        (Budget { cost: cost(14), ..none }, 9, (spent.clone(), 2)),
-        (Budget { cost: cost(15), ..none }, 9, (spent.clone(), 3)),
+        (Budget { cost: cost(14), ..none }, 9, (spent(BudgetLimit::Cost), 2)),
+        (Budget { cost: cost(15), ..none }, 9, (spent(BudgetLimit::Cost), 3)),
+        (Budget { tokens: Some(11), cost: cost(14), ..none }, 9, (spent(BudgetLimit::Cost), 2)),
         (Budget { tokens: Some(10), ..none }, 1, (StopReason::StepLimit, 1)),
         (none, 3, (StopReason::StepLimit, 3)),
     ];
@@ -73,7 +75,7 @@ fn a_reply_without_calls_completes_whatever_it_has_used_and_a_steer_goes_before_
     assert_eq!(stop(steered), Some(StopReason::Yielded));
     let queued =
         vec![with(budget), send("a"), send_at(Level::NextTurn, "b"), replies(1, 1, "", vec![missing()])];
-    assert_eq!(stop(queued), Some(StopReason::BudgetExhausted));
+    assert_eq!(stop(queued), Some(StopReason::BudgetSpent(BudgetLimit::Tokens)));
 }
 
 #[test]
@@ -98,7 +100,7 @@ fn a_turn_ends_when_its_time_is_over_with_all_that_runs_and_waits() {
             call_says(asking, 0, CallOutcome::Cancelled, &waited),
             TopicEvent::TurnFinished {
                 turn: pilothouse_messages::id::TurnId(1),
-                stop: StopReason::BudgetExhausted,
+                stop: StopReason::BudgetSpent(BudgetLimit::Time),
                 at: over
             },
             held(&[2], HoldReason::TurnEnded),
@@ -195,7 +197,7 @@ fn a_message_that_joins_lets_a_call_be_tried_again() {
 fn a_turn_without_a_budget_has_no_deadline() {
     let (state, _) = after(&Limits::default(), [open(), send("a")]);
     assert_eq!(state.next_deadline(), None);
-    let turn = turn_ends(1, StopReason::BudgetExhausted);
+    let turn = turn_ends(1, StopReason::BudgetSpent(BudgetLimit::Time));
     let tick = state.decide(NOW.after(Duration::from_secs(1 << 40)), &TopicCommand::Tick).expect("taken");
     assert!(!tick.events.contains(&turn) && tick.events.is_empty());
     assert_eq!(state.status(), Is::Pending);

@@ -185,7 +185,8 @@ fn saw(world: &World, name: &str, update: &TopicUpdate) {
                 | StopReason::Failed(_)
                 | StopReason::OutputTruncated
                 | StopReason::Refused
-                | StopReason::BudgetExhausted => {}
+                | StopReason::BudgetExhausted
+                | StopReason::BudgetSpent(_) => {}
             }
         }
     }
