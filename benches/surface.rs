@@ -9,6 +9,7 @@ use std::time::Instant;
 use pilothouse_messages::deferral::DeferralGate;
 use pilothouse_messages::json::JsonText;
 use pilothouse_messages::limits::Limits;
+use pilothouse_messages::model::Dialect;
 use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::tool::ToolDefinition;
 use pilothouse_messages::topic::TopicConfig;
@@ -85,7 +86,7 @@ fn pins(rounds: u32) {
         })
         .collect();
     let (table, limits, shown) = (registry(&servers).table(), Limits::default(), ShownTools::default());
-    let terms = Terms { limits: &limits, counter: &Bytes4, shown: &shown };
+    let terms = Terms { limits: &limits, counter: &Bytes4, shown: &shown, dialect: Dialect::Common };
     for (words, window) in [("deferred", None), ("shown whole", Some(100_000_000))] {
         let mut config = TopicConfig::new("m");
         config.context_window = window;

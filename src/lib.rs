@@ -131,7 +131,7 @@ pub mod knowledge {
 pub mod model {
     pub use pilothouse_adapters::model::{Model, ModelError, ModelResolver, ModelStream, scripted};
     pub use pilothouse_messages::model::{
-        FinishReason, HistoryCall, HistoryItem, ModelEvent, ModelLimits, ModelRequest, Usage,
+        Dialect, FinishReason, HistoryCall, HistoryItem, ModelEvent, ModelLimits, ModelRequest, Usage,
     };
     pub use pilothouse_rules::history::{HistoryPolicy, HistoryRoom, NewestTurns};
 }
@@ -173,8 +173,9 @@ pub mod question {
 
 /// What a provider is shown of a tool: schemas in its dialect, its rules, signatures.
 ///
-/// A [`Model`](model::Model) of the embedder's own turns the tools of a request into its provider's dialect with
-/// [`provider_ready`](schema::provider_ready); [`docs::providers`] has the rules.
+/// A [`Model`](model::Model) of the embedder's own says by [`Model::dialect`](model::Model::dialect) whose rules the tools
+/// of its requests keep; [`docs::providers`] has the rules, and [`provider_ready`](schema::provider_ready) does the same
+/// for a schema by itself.
 pub mod schema {
     pub use pilothouse_rules::provider::{Provider, Rule, Violation, check};
     pub use pilothouse_rules::schema::{Dialect, Loosened, ProviderSchema, provider_ready, strict};

@@ -10,6 +10,7 @@ use pilothouse_messages::server::ServerState;
 use pilothouse_messages::tool::{SurfaceView, ToolSource};
 use pilothouse_rules::meta::{self, Asked, Executor, Inspected, Shelf, Sight};
 use pilothouse_rules::registry::Scope;
+use pilothouse_rules::schema::strict;
 use pilothouse_rules::signature;
 
 use crate::wiring::Wiring;
@@ -36,6 +37,8 @@ pub struct Asker<'a> {
 /// What a topic's call of `name` comes to; `raw` is the text of its arguments.
 pub fn asked(wiring: &Wiring, asker: &Asker<'_>, name: &str, raw: &str) -> Asked {
     let trouble = |entry: &Entry| trouble(wiring, entry);
+    let undone = without_strict_nulls(wiring, asker.block, name, raw);
+    let raw = undone.as_deref().unwrap_or(raw);
     let asked = see(wiring, (asker.scope, asker.block, asker.deferred), |sight| {
         // It may be older than the table, or newer.
         let index = wiring.registry.index.load();
@@ -51,6 +54,17 @@ pub fn asked(wiring: &Wiring, asker: &Asker<'_>, name: &str, raw: &str) -> Asked
         tracing::debug!(target: "pilothouse", %topic, %tool, ?fixes, "slips in a call's arguments were mended");
     }
     asked
+}
+
+/// The arguments of a tool that was shown in strict mode, without the nulls that strict mode made the model write.
+fn without_strict_nulls(wiring: &Wiring, block: &SurfaceView, name: &str, raw: &str) -> Option<String> {
+    if !block.is_strict(name) {
+        return None;
+    }
+    let entry = wiring.registry.table.load().get(name)?.clone();
+    // What is no JSON is mended or refused later.
+    let arguments = serde_json::from_str(raw).ok()?;
+    Some(strict::undo(&entry.definition.input_schema.value(), arguments).to_string())
 }
 
 /// What a call of a tool outside all topics comes to.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_core::Stream;
-use pilothouse_messages::model::{ModelEvent, ModelLimits, ModelRequest};
+use pilothouse_messages::model::{Dialect, ModelEvent, ModelLimits, ModelRequest};
 
 #[cfg(feature = "models")]
 pub mod hosted;
@@ -28,6 +28,13 @@ pub trait Model: Send + Sync + 'static {
     /// What it can hold and write. A topic whose configuration names no window takes this one.
     fn limits(&self) -> ModelLimits {
         ModelLimits::default()
+    }
+
+    /// Whose rules its tool block is to keep. Under [`Dialect::OpenAiStrict`] a request marks as strict what
+    /// [`SurfaceView::is_strict`](pilothouse_messages::tool::SurfaceView::is_strict) says; nulls that stand for
+    /// left-out arguments are taken out of its calls.
+    fn dialect(&self) -> Dialect {
+        Dialect::default()
     }
 }
 

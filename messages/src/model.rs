@@ -107,6 +107,32 @@ pub enum FinishReason {
     Refused,
 }
 
+/// Whose rules the schemas of a tool block keep.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Dialect {
+    /// Accepted by OpenAI (not strict), Anthropic and Gemini alike: what a surface shows by default.
+    ///
+    /// `null` is said as OpenAPI says it, `"nullable": true`.
+    #[default]
+    Common,
+    /// OpenAI's functions with `"strict": false`.
+    OpenAi,
+    /// OpenAI's functions with `"strict": true`: every object is closed, every property required, and what was optional
+    /// may be null. The nulls are taken out of a call's arguments before anybody judges them.
+    OpenAiStrict,
+    /// Anthropic's `input_schema`.
+    Anthropic,
+    /// Gemini's `parameters`, a part of OpenAPI 3.0. `null` is said by `"nullable": true`.
+    Gemini,
+}
+
+impl Dialect {
+    /// Every dialect.
+    pub const ALL: [Self; 5] =
+        [Self::Common, Self::OpenAi, Self::OpenAiStrict, Self::Anthropic, Self::Gemini];
+}
+
 /// What a model can hold and write, in tokens; `None` where nobody knows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]

@@ -1,5 +1,7 @@
 //! Tools: what a server or an embedder offers, and what a model is shown.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -7,6 +9,7 @@ use crate::deferral::DeferralReport;
 use crate::digest::Digest;
 use crate::id::ServerId;
 use crate::json::JsonText;
+use crate::model::Dialect;
 
 /// What a tool may do to the world; decides whether it needs a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -142,6 +145,11 @@ pub struct SurfaceView {
     pub loosened: Vec<LoosenedTool>,
     /// Digest of the serialised tool block, and of the section where there is one.
     pub hash: Digest,
+    /// Whose rules the schemas keep: the model's, when it was pinned.
+    pub dialect: Dialect,
+    /// Under [`Dialect::OpenAiStrict`]: the tools for which strict mode has no words, by wire name. Their schemas keep
+    /// to [`Dialect::OpenAi`].
+    pub not_strict: BTreeSet<String>,
 }
 
 /// Deferred tools under one label, which is text of whoever named their server.
@@ -184,7 +192,21 @@ impl SurfaceView {
             block = serde_json::json!([block, section]);
         }
         let hash = Digest::of_json("pilothouse/surface/1", &block);
-        Self { tools, deferred: Vec::new(), section, deferral: None, loosened: Vec::new(), hash }
+        Self {
+            tools,
+            deferred: Vec::new(),
+            section,
+            deferral: None,
+            loosened: Vec::new(),
+            hash,
+            dialect: Dialect::default(),
+            not_strict: BTreeSet::new(),
+        }
+    }
+
+    /// Whether a request marks the tool `"strict": true`.
+    pub fn is_strict(&self, name: &str) -> bool {
+        self.dialect == Dialect::OpenAiStrict && self.shows(name) && !self.not_strict.contains(name)
     }
 
     /// Whether a tool of this name is shown.

@@ -17,6 +17,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use pilothouse_messages::json::JsonText;
 use pilothouse_messages::meta::MetaTool;
 use pilothouse_messages::registry::Entry;
 use pilothouse_messages::tool::SurfaceView;
@@ -94,7 +95,8 @@ impl Sight<'_> {
         let shown = self.block.tools.iter().find(|tool| tool.name == entry.name);
         shown.is_some_and(|tool| {
             tool.input_schema == entry.definition.input_schema
-                || tool.input_schema == shown_schema(&entry.definition).0
+                || tool.input_schema
+                    == JsonText::from(shown_schema(&entry.definition, self.block.dialect).schema)
         })
     }
 

@@ -11,7 +11,6 @@
 //! Showing is deterministic, leaves alone what it made itself, and is bounded: a schema that is too large or too deep
 //! is read again less deeply, down to `{"type":"object"}`. Nothing is ever fetched.
 
-use pilothouse_messages::json::JsonText;
 use pilothouse_messages::tool::ToolDefinition;
 use serde_json::{Value, json};
 
@@ -29,34 +28,11 @@ use limit::LADDER;
 pub use loss::Loosened;
 use loss::Losses;
 pub(crate) use meet::unite_objects as one_object;
+pub use pilothouse_messages::model::Dialect;
 use shape::Object;
 
 /// The largest schema that is shown, as compact JSON.
 pub const SHOWN_BYTES_MAX: usize = 64 << 10;
-
-/// Whose rules a shown schema keeps; `docs/providers.md` lists them with their sources.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Dialect {
-    /// Accepted by OpenAI (not strict), Anthropic and Gemini alike: what a surface shows by default.
-    ///
-    /// `null` is said as OpenAPI says it, `"nullable": true`.
-    Common,
-    /// OpenAI's functions with `"strict": false`.
-    OpenAi,
-    /// OpenAI's functions with `"strict": true`: every object is closed, every property required, and what was optional
-    /// may be null. [`strict::undo`] takes those nulls out again.
-    OpenAiStrict,
-    /// Anthropic's `input_schema`.
-    Anthropic,
-    /// Gemini's `parameters`, a part of OpenAPI 3.0. `null` is said by `"nullable": true`.
-    Gemini,
-}
-
-impl Dialect {
-    /// Every dialect.
-    pub const ALL: [Self; 5] =
-        [Self::Common, Self::OpenAi, Self::OpenAiStrict, Self::Anthropic, Self::Gemini];
-}
 
 /// A schema that the provider takes.
 #[derive(Debug, Clone, PartialEq)]
@@ -88,10 +64,9 @@ pub fn provider_ready(schema: &Value, dialect: Dialect) -> ProviderSchema {
     settle(schema, dialect).1
 }
 
-/// What a surface shows of a tool's arguments by default, and what that lost.
-pub fn shown_schema(tool: &ToolDefinition) -> (JsonText, Vec<Loosened>) {
-    let ready = provider_ready(&tool.input_schema.value(), Dialect::Common);
-    (JsonText::from(ready.schema), ready.loosened)
+/// What a surface of this dialect shows of a tool's arguments.
+pub fn shown_schema(tool: &ToolDefinition, dialect: Dialect) -> ProviderSchema {
+    provider_ready(&tool.input_schema.value(), dialect)
 }
 
 /// The root as it was read, and the schema made of it.

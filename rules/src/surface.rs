@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use pilothouse_messages::id::ServerId;
 use pilothouse_messages::limits::Limits;
+use pilothouse_messages::model::Dialect;
 use pilothouse_messages::registry::Entry;
 use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::tool::{DeferredGroup, LoosenedTool, ShownTool, SurfaceView};
@@ -63,6 +64,8 @@ pub struct Terms<'a> {
     pub counter: &'a dyn TokenCounter,
     /// Tools as they were shown before.
     pub shown: &'a ShownTools,
+    /// Whose rules the block keeps.
+    pub dialect: Dialect,
 }
 
 /// Why a surface is pinned anew.
@@ -111,11 +114,12 @@ impl Surface {
             true => MetaTools::Absent,
             false => MetaTools::Shown,
         };
-        let (tools, loosened) = block(&inline, meta, terms);
+        let Block { tools, loosened, not_strict } = block(&inline, meta, terms);
         let mut view = SurfaceView::with_section(tools, deferred_section(&deferred));
         view.deferred = groups(&deferred);
         view.deferral = Some(report);
         view.loosened = loosened;
+        (view.dialect, view.not_strict) = (terms.dialect, not_strict);
         let deferred = Arc::new(deferred.iter().map(|entry| entry.name.clone()).collect());
         Self { view: Arc::new(view), deferred, meta, used_at: now, scope, window, cold }
     }
@@ -189,14 +193,26 @@ impl Surface {
     }
 }
 
-/// The block, sorted by the bytes of the names, and what its schemas lost.
-fn block(inline: &[Arc<Entry>], meta: MetaTools, terms: Terms<'_>) -> (Vec<ShownTool>, Vec<LoosenedTool>) {
+/// What a model is shown of tools.
+struct Block {
+    /// Sorted by the bytes of the names.
+    tools: Vec<ShownTool>,
+    /// What their schemas lost.
+    loosened: Vec<LoosenedTool>,
+    /// Those that strict mode has no words for, where the block is strict.
+    not_strict: BTreeSet<String>,
+}
+
+fn block(inline: &[Arc<Entry>], meta: MetaTools, terms: Terms<'_>) -> Block {
     let mut tools = Vec::with_capacity(inline.len() + 3);
-    let mut loosened = Vec::new();
+    let (mut loosened, mut not_strict) = (Vec::new(), BTreeSet::new());
     for entry in inline {
-        let shown = terms.shown.of(entry, terms.limits.description_bytes);
+        let shown = terms.shown.of(entry, terms.limits.description_bytes, terms.dialect);
         if !shown.loosened.is_empty() {
             loosened.push(LoosenedTool { name: entry.name.clone(), losses: shown.loosened.clone() });
+        }
+        if shown.dialect != terms.dialect {
+            not_strict.insert(entry.name.clone());
         }
         tools.push(ShownTool {
             name: entry.name.clone(),
@@ -205,11 +221,18 @@ fn block(inline: &[Arc<Entry>], meta: MetaTools, terms: Terms<'_>) -> (Vec<Shown
         });
     }
     match meta {
-        MetaTools::Shown => tools.extend(meta::definitions()),
+        MetaTools::Shown => {
+            let definitions = meta::definitions();
+            if terms.dialect == Dialect::OpenAiStrict {
+                // Their arguments may be left out.
+                not_strict.extend(definitions.iter().map(|tool| tool.name.clone()));
+            }
+            tools.extend(definitions);
+        }
         MetaTools::Absent => {}
     }
     tools.sort_by(|a, b| a.name.cmp(&b.name));
-    (tools, loosened)
+    Block { tools, loosened, not_strict }
 }
 
 fn groups(deferred: &[Arc<Entry>]) -> Vec<DeferredGroup> {

@@ -9,14 +9,17 @@ use std::time::Duration;
 
 use pilothouse::model::scripted::{ScriptedError, ScriptedModel, Step};
 use pilothouse::model::{
-    FinishReason, HistoryItem, Model, ModelError, ModelEvent, ModelLimits, ModelRequest, ModelStream, Usage,
+    Dialect, FinishReason, HistoryItem, Model, ModelError, ModelEvent, ModelLimits, ModelRequest,
+    ModelStream, Usage,
 };
 use pilothouse::prelude::*;
+use pilothouse::schema::{Provider, check as check_rules, provider_ready};
+use pilothouse::tool::Invocation;
 use pilothouse::topic::{Budget, BudgetLimit, CostLimit, TopicStatus};
 use serde_json::json;
 use tokio::time::{Instant, Sleep, sleep};
 
-use crate::stage::{LATENCY, Stage, assert_acceptable, call_function, memory, plays, thinks};
+use crate::stage::{LATENCY, Stage, assert_acceptable, call_function, memory, plays, said, thinks};
 
 type Event = Result<ModelEvent, ModelError>;
 /// What a run sends, each after a wait.
@@ -154,12 +157,9 @@ async fn nonsense_silence_and_endless_talk_end_the_turn_and_leave_the_topic_usab
 async fn calls_with_one_id_of_the_provider_are_two_calls_to_us() {
     let calls = [start(0, "same", "look"), start(1, "same", "look"), delta(1, "{\"b\":2}"), finish()];
     let model = Rogue::new([now(calls)]);
-    let look = Function::new(
-        "look",
-        "Looks.",
-        &json!({"type": "object"}),
-        async |asked: pilothouse::tool::Invocation| Ok(asked.arguments.to_string()),
-    );
+    let look = Function::new("look", "Looks.", &json!({"type": "object"}), async |asked: Invocation| {
+        Ok(asked.arguments.to_string())
+    });
     let mut stage = thinks(model.clone()).function(look.effect(Effect::Reads)).raise().await;
     stage.say("Go.").await;
     assert_eq!(stage.until_end().await, StopReason::Completed);
@@ -331,5 +331,58 @@ async fn a_topic_without_a_window_takes_its_models() {
         stage.say("Go.").await;
         stage.until_end().await;
         assert_eq!(window(&stage), Some(expected), "and as its turn pinned it");
+    }
+}
+
+/// A model whose provider has rules of its own.
+struct Speaks(ScriptedModel, Dialect);
+
+impl Model for Speaks {
+    fn run(&self, request: ModelRequest) -> ModelStream {
+        self.0.run(request)
+    }
+
+    fn dialect(&self) -> Dialect {
+        self.1
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_models_tools_keep_its_providers_rules_and_the_nulls_of_strict_mode_reach_no_tool() {
+    let head = json!({"type": ["integer", "null"], "exclusiveMinimum": 0});
+    let schema = json!({
+        "type": "object",
+        "properties": {"path": {"type": "string"}, "head": head, "tail": {"type": "integer"}},
+        "required": ["path"],
+    });
+    let free = json!({"type": "object", "additionalProperties": {"type": "string"}});
+    let rows = [
+        (Dialect::Common, Provider::Gemini),
+        (Dialect::OpenAi, Provider::OpenAi),
+        (Dialect::OpenAiStrict, Provider::OpenAiStrict),
+        (Dialect::Anthropic, Provider::Anthropic),
+        (Dialect::Gemini, Provider::Gemini),
+    ];
+    for (dialect, provider) in rows {
+        let is_strict = dialect == Dialect::OpenAiStrict;
+        let written =
+            if is_strict { json!({"path": "a", "head": null, "tail": null}) } else { json!({"path": "a"}) };
+        let script = ScriptedModel::new(vec![call_function("look", written), Step::text("Seen.")]);
+        let model = Arc::new(Speaks(script, dialect));
+        let echo = async |asked: Invocation| Ok(asked.arguments.to_string());
+        let look = Function::new("look", "Looks.", &schema, echo).effect(Effect::Reads);
+        let tell = Function::new("tell", "Tells.", &free, echo).effect(Effect::Reads);
+        let mut stage = thinks(model.clone()).function(look).function(tell).raise().await;
+        stage.say("Go.").await;
+        assert_eq!(stage.until_end().await, StopReason::Completed);
+        assert_eq!(said(&stage.results()[0]), r#"succeeded: {"path":"a"}"#, "{dialect:?}");
+
+        let shown = model.0.requests()[0].surface.clone();
+        assert_eq!(stage.topic.surface(), Some(shown.clone()), "people see what the model saw");
+        let ready = [&schema, &free].map(|schema| provider_ready(schema, dialect).schema);
+        let block: Vec<_> = shown.tools.iter().map(|tool| tool.input_schema.value()).collect();
+        assert_eq!((block.as_slice(), shown.dialect), (ready.as_slice(), dialect));
+        assert_eq!((shown.is_strict("look"), shown.is_strict("tell")), (is_strict, false), "{dialect:?}");
+        assert_eq!(check_rules(&shown.tools[0], provider), [], "{dialect:?}");
     }
 }

@@ -26,7 +26,7 @@ use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::deltas::FLUSH_AFTER;
-use super::pin::windowed;
+use super::pin::{dialect_of, windowed};
 use super::{Report, SessionShell, repair};
 use crate::asking::{self, Asker};
 use crate::gate::{self, Caller};
@@ -56,8 +56,8 @@ impl SessionShell {
                 return report.tell(TopicCommand::ModelFailed { at, message });
             }
         };
-        let config = windowed(config, model.as_ref());
-        let (surface, late) = self.pin.for_step(&self.wiring, &self.place, &config, at, now);
+        let (config, dialect) = (windowed(config, model.as_ref()), dialect_of(model.as_ref()));
+        let (surface, late) = self.pin.for_step(&self.wiring, &self.place, (&config, dialect), at, now);
         self.place.surface.store(Some(surface.view().clone()));
         self.place.deferred.store(surface.deferred().clone());
         let mut request = ModelRequest::new(history, surface.view().clone());

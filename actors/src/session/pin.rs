@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use pilothouse_adapters::model::Model;
 use pilothouse_messages::id::{ServerId, StepId, StepRef};
+use pilothouse_messages::model::Dialect;
 use pilothouse_messages::time::Timestamp;
 use pilothouse_messages::topic::TopicConfig;
 use pilothouse_rules::registry::ToolTable;
@@ -38,7 +39,7 @@ impl Pin {
         &mut self,
         wiring: &Wiring,
         place: &TopicPlace,
-        config: &TopicConfig,
+        (config, dialect): (&TopicConfig, Dialect),
         at: StepRef,
         now: Timestamp,
     ) -> (Surface, Option<String>) {
@@ -49,11 +50,13 @@ impl Pin {
                 let cold = self.cold(wiring, config);
                 let is_due = place.take_repin();
                 let kept = last.filter(|surface| {
-                    !is_due && surface.must_repin(&table, config, now, &cold, &wiring.limits).is_none()
+                    !is_due
+                        && surface.view().dialect == dialect
+                        && surface.must_repin(&table, config, now, &cold, &wiring.limits).is_none()
                 });
                 kept.unwrap_or_else(|| {
                     self.late = None;
-                    pinned(wiring, &table, config, &cold, now)
+                    pinned(wiring, &table, (config, dialect), &cold, now)
                 })
             }
         };
@@ -86,9 +89,17 @@ impl Pin {
 /// What the topic would show if a turn began now.
 pub fn surface_now(wiring: &Wiring, config: &TopicConfig, now: Timestamp) -> Surface {
     let model = caught_now(|| wiring.models.resolve(&config.model)).ok().flatten();
-    let config = model.map_or_else(|| config.clone(), |model| windowed(config.clone(), model.as_ref()));
+    let (config, dialect) = match model {
+        Some(model) => (windowed(config.clone(), model.as_ref()), dialect_of(model.as_ref())),
+        None => (config.clone(), Dialect::default()),
+    };
     let cold = cold_servers(wiring, &wiring.servers.places.load(), &config);
-    pinned(wiring, &wiring.registry.table.load(), &config, &cold, now)
+    pinned(wiring, &wiring.registry.table.load(), (&config, dialect), &cold, now)
+}
+
+/// Whose rules the model's tool block keeps. A model that panics is shown what most take.
+pub(super) fn dialect_of(model: &dyn Model) -> Dialect {
+    caught_now(|| model.dialect()).unwrap_or_default()
 }
 
 /// The configuration with the window of its model, where it names none. A model that panics has none.
@@ -102,12 +113,12 @@ pub(super) fn windowed(mut config: TopicConfig, model: &dyn Model) -> TopicConfi
 fn pinned(
     wiring: &Wiring,
     table: &ToolTable,
-    config: &TopicConfig,
+    (config, dialect): (&TopicConfig, Dialect),
     cold: &Arc<BTreeSet<ServerId>>,
     now: Timestamp,
 ) -> Surface {
     let pin = |counter: &dyn TokenCounter| {
-        let terms = Terms { limits: &wiring.limits, counter, shown: &wiring.shown };
+        let terms = Terms { limits: &wiring.limits, counter, shown: &wiring.shown, dialect };
         Surface::pin(table, config, cold, now, terms)
     };
     caught_now(|| pin(wiring.counter.as_ref())).unwrap_or_else(|words| {

@@ -11,7 +11,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use pilothouse_messages::model::{ModelLimits, ModelRequest};
+use pilothouse_messages::model::{Dialect, ModelLimits, ModelRequest};
 
 use super::{Model, ModelStream};
 
@@ -71,6 +71,15 @@ impl Model for HostedModel {
 
     fn limits(&self) -> ModelLimits {
         ModelLimits::new(self.site.context_window, self.site.max_output)
+    }
+
+    fn dialect(&self) -> Dialect {
+        match self.site.api {
+            Api::OpenAi => Dialect::OpenAi,
+            // Nobody knows what stands behind it.
+            Api::Compatible => Dialect::Common,
+            Api::Anthropic => Dialect::Anthropic,
+        }
     }
 }
 

@@ -9,15 +9,29 @@ use super::loss::Losses;
 use super::shape::{Branch, Form, Forms, List, Object, Rest, Shape};
 use super::text::with_hints;
 use crate::cut::cut;
-use crate::provider::is_property_name;
+use crate::provider::{GEMINI_TEXT_FORMATS, OPENAI_STRICT_FORMATS, is_property_name};
 
 mod scalar;
 
 /// The longest description, hints included.
 const TEXT_BYTES_MAX: usize = 8 << 10;
 
-impl Dialect {
+/// What a dialect has words for.
+trait Vocabulary: Copy {
     /// Whether it is JSON Schema; else it is a part of OpenAPI 3.0.
+    fn is_json_schema(self) -> bool;
+
+    /// Whether it is JSON Schema without any word forbidden.
+    fn is_full(self) -> bool;
+
+    fn is_strict(self) -> bool;
+
+    fn takes_name(self, name: &str) -> bool;
+
+    fn takes_format(self, format: &str) -> bool;
+}
+
+impl Vocabulary for Dialect {
     fn is_json_schema(self) -> bool {
         match self {
             Self::OpenAi | Self::OpenAiStrict | Self::Anthropic => true,
@@ -25,7 +39,6 @@ impl Dialect {
         }
     }
 
-    /// Whether it is JSON Schema without any word forbidden.
     fn is_full(self) -> bool {
         match self {
             Self::OpenAi | Self::Anthropic => true,
@@ -41,6 +54,15 @@ impl Dialect {
         match self {
             Self::Common | Self::Anthropic => is_property_name(name),
             Self::OpenAi | Self::OpenAiStrict | Self::Gemini => true,
+        }
+    }
+
+    fn takes_format(self, format: &str) -> bool {
+        match self {
+            Self::OpenAi | Self::Anthropic => true,
+            Self::OpenAiStrict => OPENAI_STRICT_FORMATS.contains(&format),
+            // The other format of Gemini's belongs to enumerations.
+            Self::Common | Self::Gemini => format != "enum" && GEMINI_TEXT_FORMATS.contains(&format),
         }
     }
 }

@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::json::JsonText;
+use pilothouse_messages::model::Dialect;
 use pilothouse_messages::registry::Entry;
 use pilothouse_messages::tool::{Loosened, ShownTool};
 
-use crate::schema::shown_schema;
+use crate::schema::{ProviderSchema, shown_schema};
 
 /// How many tools one half of the cache holds; a block has rarely more than some hundred.
 const GENERATION: usize = 1024;
@@ -18,13 +19,15 @@ const GENERATION: usize = 1024;
 pub(super) struct Shown {
     /// What it does, bounded.
     pub(super) description: String,
-    /// The schema that every provider takes.
+    /// The schema that the provider takes.
     pub(super) schema: JsonText,
+    /// The rules that it keeps.
+    pub(super) dialect: Dialect,
     /// What that lost.
     pub(super) loosened: Vec<Loosened>,
 }
 
-/// Tools as they are shown, by fingerprint. Bounded: what was not asked for lately is made again.
+/// Tools as they are shown, by fingerprint and dialect. Bounded: what was not asked for lately is made again.
 ///
 /// Shared by all topics of a runtime. Nobody waits for a schema but who asked for it.
 #[derive(Debug, Default)]
@@ -33,20 +36,25 @@ pub struct ShownTools(Mutex<Generations>);
 /// Two halves: what is asked for moves to the young one, and a full young one replaces the old one.
 #[derive(Debug, Default)]
 struct Generations {
-    young: BTreeMap<Digest, Arc<Shown>>,
-    old: BTreeMap<Digest, Arc<Shown>>,
+    young: BTreeMap<Key, Arc<Shown>>,
+    old: BTreeMap<Key, Arc<Shown>>,
 }
+
+/// A definition, and whose rules its schema is to keep.
+type Key = (Digest, Dialect);
 
 impl ShownTools {
     /// `bytes` bounds the description; the same for every tool of a runtime.
-    pub(super) fn of(&self, entry: &Entry, bytes: usize) -> Arc<Shown> {
-        if let Some(known) = self.lock().find(entry.fingerprint) {
+    pub(super) fn of(&self, entry: &Entry, bytes: usize, dialect: Dialect) -> Arc<Shown> {
+        let key = (entry.fingerprint, dialect);
+        if let Some(known) = self.lock().find(key) {
             return known;
         }
         // Outside the lock: a large schema keeps nobody else waiting.
-        let (schema, loosened) = shown_schema(&entry.definition);
-        let shown = Arc::new(Shown { description: description(entry, bytes), schema, loosened });
-        self.lock().keep(entry.fingerprint, shown.clone());
+        let ProviderSchema { schema, dialect, loosened } = shown_schema(&entry.definition, dialect);
+        let (description, schema) = (description(entry, bytes), JsonText::from(schema));
+        let shown = Arc::new(Shown { description, schema, dialect, loosened });
+        self.lock().keep(key, shown.clone());
         shown
     }
 
@@ -57,20 +65,20 @@ impl ShownTools {
 }
 
 impl Generations {
-    fn find(&mut self, fingerprint: Digest) -> Option<Arc<Shown>> {
-        if let Some(known) = self.young.get(&fingerprint) {
+    fn find(&mut self, key: Key) -> Option<Arc<Shown>> {
+        if let Some(known) = self.young.get(&key) {
             return Some(known.clone());
         }
-        let known = self.old.remove(&fingerprint)?;
-        self.keep(fingerprint, known.clone());
+        let known = self.old.remove(&key)?;
+        self.keep(key, known.clone());
         Some(known)
     }
 
-    fn keep(&mut self, fingerprint: Digest, shown: Arc<Shown>) {
+    fn keep(&mut self, key: Key, shown: Arc<Shown>) {
         if self.young.len() >= GENERATION {
             self.old = std::mem::take(&mut self.young);
         }
-        self.young.insert(fingerprint, shown);
+        self.young.insert(key, shown);
     }
 }
 

@@ -24,7 +24,7 @@ fn config() -> TopicConfig {
 
 fn pinned(registry: &Registry, config: &TopicConfig, cold_ids: &[&str]) -> Surface {
     let (limits, shown) = (Limits::default(), ShownTools::default());
-    let terms = Terms { limits: &limits, counter: &Bytes4, shown: &shown };
+    let terms = Terms { limits: &limits, counter: &Bytes4, shown: &shown, dialect: Dialect::Common };
     Surface::pin(&registry.table(), config, &cold(cold_ids), PINNED, terms)
 }
 
@@ -87,7 +87,12 @@ fn a_description_is_the_owners_text_without_control_characters_and_bounded() {
         tell_offer(&mut registry, offer_of("db", vec![definition]));
         let mut limits = Limits::default();
         limits.description_bytes = bytes;
-        let terms = Terms { limits: &limits, counter: &Bytes4, shown: &ShownTools::default() };
+        let terms = Terms {
+            limits: &limits,
+            counter: &Bytes4,
+            shown: &ShownTools::default(),
+            dialect: Dialect::Common,
+        };
         let surface = Surface::pin(&registry.table(), &config(), &cold(&[]), PINNED, terms);
         assert_eq!(surface.view().tools[0].description, expected, "{description:?} {title:?}");
     }

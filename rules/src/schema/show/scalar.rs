@@ -2,21 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Said, Shower, bound, one_of, typed, values};
-use crate::provider::{GEMINI_TEXT_FORMATS, OPENAI_STRICT_FORMATS};
-use crate::schema::Dialect;
+use super::{Said, Shower, Vocabulary, bound, one_of, typed, values};
 use crate::schema::shape::{NumberKind, Numeral, Text};
-
-impl Dialect {
-    fn takes_format(self, format: &str) -> bool {
-        match self {
-            Self::OpenAi | Self::Anthropic => true,
-            Self::OpenAiStrict => OPENAI_STRICT_FORMATS.contains(&format),
-            // The other format of Gemini's belongs to enumerations.
-            Self::Common | Self::Gemini => format != "enum" && GEMINI_TEXT_FORMATS.contains(&format),
-        }
-    }
-}
 
 impl Shower<'_> {
     /// Says it if the dialect has the word, else leaves a remark.
