@@ -65,7 +65,8 @@ pub mod approval {
         Classifier, DecidePolicy, Decider, DenyRule, Guard, GuardVerdict, Subject,
     };
     pub use pilothouse_messages::approval::{
-        Card, CardOwner, CardState, DecideAnswer, Decision, Settlement, Verdict,
+        Card, CardOwner, CardState, DecideAnswer, Decision, FacePart, SeenAs, Settlement, ToolChange,
+        ToolFace, Verdict,
     };
     pub use pilothouse_messages::grant::{
         ArgumentRule, Grant, GrantOffer, GrantPlace, GrantReach, GrantScope, GrantSubject, PathCase,

@@ -19,6 +19,8 @@ mod audit;
 #[path = "behaviour/catalog.rs"]
 mod catalog;
 #[cfg(feature = "exec")]
+#[path = "behaviour/changes.rs"]
+mod changes;
 #[path = "behaviour/exec.rs"]
 mod exec;
 #[path = "behaviour/faults.rs"]

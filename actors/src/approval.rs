@@ -174,8 +174,10 @@ impl Pictured for Ledger {
         for event in events {
             self.apply(event);
             match event {
-                ApprovalEvent::Opened { card, .. } => {
-                    let shown = self.card(card.approval).cloned().map(CardChange::Shown);
+                ApprovalEvent::Opened { card, .. } | ApprovalEvent::OpenedShowing { card, .. } => {
+                    let shown = self.card(card.approval).cloned();
+                    let change = self.change_of(card.approval).cloned();
+                    let shown = shown.map(|card| CardChange::Shown(card, change));
                     changes.extend(shown.map(LedgerChange::Card));
                 }
                 ApprovalEvent::Decided { approval, .. }
@@ -279,7 +281,7 @@ impl ApprovalShell {
             clock: self.wiring.clock.clone(),
             within: self.wiring.limits.commit,
         };
-        self.wiring.approval.open.replace(ledger.open_cards());
+        self.wiring.approval.open.replace(&ledger);
         self.wiring.approval.grants.replace(ledger.grants().cloned());
         let TakenOver { orphans, over } = self.wiring.approval.questions.replace(&ledger);
         for (card, end) in over {

@@ -37,6 +37,8 @@ use serde::de::DeserializeOwned;
 
 #[path = "golden/checkpoints.rs"]
 mod checkpoints;
+#[path = "golden/faces.rs"]
+mod faces;
 #[path = "golden/questions.rs"]
 mod questions;
 #[path = "golden/steered.rs"]
@@ -440,6 +442,7 @@ fn approval_events() -> Vec<ApprovalEvent> {
     ]
     .into_iter()
     .chain(questions::events(at))
+    .chain(faces::events(at))
     .collect()
 }
 

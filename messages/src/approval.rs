@@ -9,8 +9,10 @@ use crate::json::JsonText;
 use crate::time::Timestamp;
 use crate::tool::{Effect, ToolSource};
 
+mod face;
 mod ledger;
 
+pub use face::{FacePart, SeenAs, ToolChange, ToolFace};
 pub use ledger::{
     ApprovalAnswer, ApprovalCommand, ApprovalDirective, ApprovalEvent, ApprovalRejection, GrantFault, Matter,
     RefusedDecision,

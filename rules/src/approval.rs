@@ -13,11 +13,14 @@
 //!
 //! A decision that changes nothing is recorded, too, within a bound: an auditor sees who tried what.
 //!
+//! A card whose tool is not what a person has seen of it shows what has changed.
+//!
 //! What servers ask of people lies beside the cards: the first answer wins, and a question whose call is gone is over.
 //!
 //! An approval may also give a grant, in the same batch; a grant ends when it is revoked, its time or turn is over, or
 //! what it was given for has changed. One that has ended never comes back.
 
+mod faces;
 mod grants;
 mod pending;
 mod questions;
@@ -28,7 +31,7 @@ use std::sync::Arc;
 
 use pilothouse_messages::approval::{
     ApprovalAnswer, ApprovalCommand, ApprovalDirective, ApprovalEvent, ApprovalRejection, Card, CardOwner,
-    CardState, DecideAnswer, Decision as Said, Settlement, Verdict,
+    CardState, DecideAnswer, Decision as Said, Settlement, ToolFace, Verdict,
 };
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::grant::Grant;
@@ -41,6 +44,8 @@ use pilothouse_messages::topic::command::{CardNews, Payment};
 use crate::cut::{NAME_BYTES, cut};
 use crate::grant::{GrantBook, given};
 use crate::{Decider, Decision};
+use faces::Faces;
+pub use faces::face;
 use pending::Pending;
 use questions::Questions;
 use refused::Refused;
@@ -65,6 +70,8 @@ pub struct Ledger {
     refused: Refused,
     /// What servers ask.
     questions: Questions,
+    /// What people were shown of tools.
+    faces: Faces,
 }
 
 /// What is kept of a card that has its last word.
@@ -95,6 +102,7 @@ impl Ledger {
             grants: GrantBook::default(),
             refused: Refused::default(),
             questions: Questions::default(),
+            faces: Faces::default(),
         }
     }
 
@@ -110,7 +118,12 @@ impl Ledger {
         self.pending.get(approval)
     }
 
-    fn open(&self, now: Timestamp, card: &Card) -> Result<Outcome, ApprovalRejection> {
+    fn open(
+        &self,
+        now: Timestamp,
+        card: &Card,
+        face: Option<&ToolFace>,
+    ) -> Result<Outcome, ApprovalRejection> {
         let approval = card.approval;
         if approval != ApprovalId::of(&card.topic, card.call) {
             return Err(ApprovalRejection::ForeignName);
@@ -125,7 +138,12 @@ impl Ledger {
             return Ok(Decision { answer, events: Vec::new(), directives });
         }
         self.room_for(&card.topic)?;
-        let events = vec![ApprovalEvent::Opened { card: card.clone(), at: now }];
+        let (card, at) = (card.clone(), now);
+        let event = match face.filter(|face| self.faces.is_news(&card, face)).cloned() {
+            Some(face) => ApprovalEvent::OpenedShowing { card, face, at },
+            None => ApprovalEvent::Opened { card, at },
+        };
+        let events = vec![event];
         Ok(Decision { answer: ApprovalAnswer::Opened, events, directives: Vec::new() })
     }
 
@@ -239,6 +257,13 @@ impl Ledger {
         Decision { answer: ApprovalAnswer::Noted, events, directives }
     }
 
+    fn take_card(&mut self, card: &Card) {
+        if !self.settled.contains_key(&card.approval) {
+            self.pending.insert(card);
+            self.faces.open(card);
+        }
+    }
+
     fn take_word(
         &mut self,
         approval: ApprovalId,
@@ -247,6 +272,10 @@ impl Ledger {
         at: Timestamp,
     ) -> Option<TopicId> {
         let card = self.pending.remove(approval)?;
+        if state == CardState::Approved {
+            self.faces.allow(approval);
+        }
+        self.faces.close(approval);
         let (tenant, topic) = (card.tenant.clone(), card.topic.clone());
         let settlement = Settlement { state, by, at };
         self.settled.insert(approval, Settled { tenant, topic: topic.clone(), settlement, terms: None });
@@ -315,7 +344,7 @@ impl Decider for Ledger {
 
     fn decide(&self, now: Timestamp, command: &ApprovalCommand) -> Result<Outcome, ApprovalRejection> {
         match command {
-            ApprovalCommand::Open(card) => self.open(now, card),
+            ApprovalCommand::Open(card) => self.open(now, card, None),
             ApprovalCommand::Decide { approval, decision, present } => {
                 self.settle(now, *approval, decision, present)
             }
@@ -344,15 +373,16 @@ impl Decider for Ledger {
             ApprovalCommand::FindQuestion { question } => {
                 Ok(Decision::answer(ApprovalAnswer::Found(self.asked_of(*question))))
             }
+            ApprovalCommand::OpenShowing { card, face } => self.open(now, card, Some(face)),
         }
     }
 
     fn apply(&mut self, event: &ApprovalEvent) {
         match event {
-            ApprovalEvent::Opened { card, at: _ } => {
-                if !self.settled.contains_key(&card.approval) {
-                    self.pending.insert(card);
-                }
+            ApprovalEvent::Opened { card, at: _ } => self.take_card(card),
+            ApprovalEvent::OpenedShowing { card, face, at: _ } => {
+                self.faces.show(card, face);
+                self.take_card(card);
             }
             ApprovalEvent::Decided { approval, verdict, by, reason, digest: _, at } => {
                 self.take_verdict(*approval, by, *at, news_of(*verdict, by, reason.as_ref(), None));

@@ -9,7 +9,7 @@ use pilothouse_actors::topics::TopicsMsg;
 use pilothouse_actors::wiring::ServerPlace;
 use pilothouse_adapters::store::head::{Head, Present};
 use pilothouse_adapters::store::log::topic_prefix;
-use pilothouse_messages::approval::{Card, DecideAnswer, Decision};
+use pilothouse_messages::approval::{Card, DecideAnswer, Decision, ToolChange};
 use pilothouse_messages::audit::AuditReport;
 use pilothouse_messages::error::{
     AnswerError, DecideError, RevokeError, ServerError, StartError, StoreError, TopicError,
@@ -116,6 +116,13 @@ impl Runtime {
     /// The cards that wait for a person, by topic and call, from a snapshot; never waits.
     pub fn approvals(&self) -> Vec<Card> {
         self.0.wiring.approval.open.cards().iter().map(|card| Card::clone(card)).collect()
+    }
+
+    /// What has changed about an open card's tool since a person last allowed a call of it, or was asked about it: the old
+    /// definition and the new one, side by side, escaped and cut. `None` if it is what it was, or nobody of this tenant
+    /// had seen it before. The same after a restart; from a snapshot, never waits.
+    pub fn change_of(&self, approval: ApprovalId) -> Option<ToolChange> {
+        self.0.wiring.approval.open.change_of(approval).map(|change| (*change).clone())
     }
 
     /// Decides about a card. The first decision wins; the answer is durable when it is given.

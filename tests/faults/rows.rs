@@ -15,6 +15,7 @@ const PROCESSES: &str = "tests/harness/tests/processes.rs";
 const LOGIN: &str = "adapters/tests/http_contract/login.rs";
 
 const CATALOG: &str = "tests/behaviour/catalog.rs";
+const CHANGES: &str = "tests/behaviour/changes.rs";
 const LIVES: &str = "tests/behaviour/servers.rs";
 const PROTOCOL: &str = "tests/behaviour/protocol.rs";
 const WIRE: &str = "adapters/tests/mcp_contract.rs";
@@ -376,6 +377,13 @@ pub(crate) const ROWS: &[(&str, &[Tests])] = &[
     (
         "B162",
         &[(CARDS, &["a_card_that_nobody_sees_waits_for_a_late_window_and_expires_as_nobodys_decision"])],
+    ),
+    (
+        "B163",
+        &[(
+            CHANGES,
+            &["a_granted_tool_that_changed_is_asked_about_again_with_both_sides_also_after_a_restart"],
+        )],
     ),
     ("B164", &[(APPROVALS, &["of_many_deciders_exactly_one_decides_and_the_others_are_told_who"])]),
     ("B165", &[(CARDS, &["a_provider_that_uses_one_id_again_gets_a_card_for_each_of_its_calls"])]),

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_messages::approval::{ApprovalAnswer, ApprovalCommand, Card};
+use pilothouse_messages::approval::{ApprovalAnswer, ApprovalCommand, Card, ToolFace};
 use pilothouse_messages::error::AskError;
 use pilothouse_messages::id::{ApprovalId, TopicId};
+use pilothouse_messages::tool::ToolSource;
 use pilothouse_messages::topic::command::Payment;
 use pilothouse_messages::topic::{CardNews, TopicCommand};
-use pilothouse_rules::approval::Ledger;
+use pilothouse_rules::approval::{Ledger, face};
 
 use super::Report;
 use crate::approval::ApprovalMsg;
@@ -43,7 +44,13 @@ pub(super) fn open(errand: Errand, card: Card) {
     let Errand { wiring, tasks, report } = errand;
     tasks.spawn(async move {
         let approval = card.approval;
-        let news = match told(&wiring, ApprovalCommand::Open(Box::new(card.clone()))).await {
+        let showing = face_of(&wiring, &card);
+        let shown = Box::new(card.clone());
+        let command = match showing {
+            Some(face) => ApprovalCommand::OpenShowing { card: shown, face: Box::new(face) },
+            None => ApprovalCommand::Open(shown),
+        };
+        let news = match told(&wiring, command).await {
             Ok(Ok(ApprovalAnswer::Opened)) => CardNews::Opened(Box::new(card)),
             // Already decided: the ledger tells it by itself until it is paid.
             Ok(Ok(
@@ -63,6 +70,18 @@ pub(super) fn open(errand: Errand, card: Card) {
         };
         report.tell(TopicCommand::Card { approval, news });
     });
+}
+
+/// What there is to see of the card's tool, if it still is the card's.
+fn face_of(wiring: &Wiring, card: &Card) -> Option<ToolFace> {
+    let table = wiring.registry.table.load();
+    let entry = match &card.source {
+        ToolSource::Mcp { server, tool } => table.by_source(server, tool),
+        ToolSource::Builtin { .. } => table.entries().iter().find(|entry| entry.source == card.source),
+    };
+    let entry =
+        entry.filter(|entry| (entry.fingerprint, entry.owner) == (card.fingerprint, card.definition))?;
+    Some(face(&entry.definition, entry.owner, card.effect))
 }
 
 /// Takes cards back.

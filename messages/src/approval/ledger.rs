@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Card, CardOwner, DecideAnswer, Decision, Settlement, Verdict};
+use super::{Card, CardOwner, DecideAnswer, Decision, Settlement, ToolFace, Verdict};
 use crate::digest::Digest;
 use crate::grant::{Grant, GrantEnd, RevokeAnswer};
 use crate::id::{ApprovalId, GrantId, QuestionId, TenantId, TopicId};
@@ -107,6 +107,13 @@ pub enum ApprovalCommand {
     FindQuestion {
         /// The question.
         question: QuestionId,
+    },
+    /// As `Open`, with what there is to see of the tool.
+    OpenShowing {
+        /// The card.
+        card: Box<Card>,
+        /// Its tool, as it stands now.
+        face: Box<ToolFace>,
     },
 }
 
@@ -275,6 +282,15 @@ pub enum ApprovalEvent {
         /// When.
         at: Timestamp,
     },
+    /// As `Opened`, of a tool that people have not been shown as it is now.
+    OpenedShowing {
+        /// The card.
+        card: Card,
+        /// Its tool.
+        face: ToolFace,
+        /// When.
+        at: Timestamp,
+    },
 }
 
 impl ApprovalEvent {
@@ -293,7 +309,8 @@ impl ApprovalEvent {
             | Self::Asked { at, .. }
             | Self::Answered { at, .. }
             | Self::QuestionOver { at, .. }
-            | Self::GrantEnded { at, .. } => *at,
+            | Self::GrantEnded { at, .. }
+            | Self::OpenedShowing { at, .. } => *at,
             Self::Granted { grant } => grant.given_at,
         }
     }
@@ -301,7 +318,7 @@ impl ApprovalEvent {
     /// What it is about: a card, a grant or a question; `None` if it is about none of them.
     pub fn about(&self) -> Option<Matter> {
         match self {
-            Self::Opened { card, .. } => Some(Matter::Card(card.approval)),
+            Self::Opened { card, .. } | Self::OpenedShowing { card, .. } => Some(Matter::Card(card.approval)),
             Self::Decided { approval, .. }
             | Self::DecidedWith { approval, .. }
             | Self::Expired { approval, .. }

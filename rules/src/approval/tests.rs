@@ -19,6 +19,7 @@ use serde_json::json;
 use super::{Ledger, Outcome};
 use crate::{Decider, Decision};
 
+mod faces;
 mod protocol;
 mod questions;
 mod refused;
@@ -325,7 +326,8 @@ fn a_topic_withdraws_its_own_waiting_cards_only() {
         | ApprovalEvent::Answered { .. }
         | ApprovalEvent::QuestionOver { .. }
         | ApprovalEvent::Granted { .. }
-        | ApprovalEvent::GrantEnded { .. } => unreachable!(),
+        | ApprovalEvent::GrantEnded { .. }
+        | ApprovalEvent::OpenedShowing { .. } => unreachable!(),
     });
     for (history, command, events) in [
         (vec![open("t", 0), open("t", 1)], withdraw("t", &cards), both),
@@ -432,7 +434,8 @@ impl Told {
             | ApprovalEvent::Answered { .. }
             | ApprovalEvent::QuestionOver { .. }
             | ApprovalEvent::Granted { .. }
-            | ApprovalEvent::GrantEnded { .. } => {}
+            | ApprovalEvent::GrantEnded { .. }
+            | ApprovalEvent::OpenedShowing { .. } => {}
             ApprovalEvent::Decided { approval, verdict, by, reason, .. }
             | ApprovalEvent::DecidedWith { approval, verdict, by, reason, .. } => {
                 self.last_word(*approval);

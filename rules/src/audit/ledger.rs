@@ -104,7 +104,9 @@ impl Authority {
 
     fn fact(&mut self, sequence: u64, event: &ApprovalEvent, out: &mut AuditReport) -> AuditFact {
         match event {
-            ApprovalEvent::Opened { card, at } => self.opened(card, *at),
+            ApprovalEvent::Opened { card, at } | ApprovalEvent::OpenedShowing { card, face: _, at } => {
+                self.opened(card, *at)
+            }
             ApprovalEvent::Decided { approval, verdict, by, reason, digest, at } => {
                 let (by, arguments) = (by.clone(), None);
                 let word = Word { verdict: *verdict, by, at: *at, digest: *digest, arguments };

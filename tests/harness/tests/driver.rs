@@ -4,6 +4,7 @@ mod driver {
     mod answers;
     mod audit;
     mod clock;
+    mod changes;
     mod crash;
     mod files;
     mod http;

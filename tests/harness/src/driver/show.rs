@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pilothouse::Sent;
-use pilothouse::approval::{Card, DecideAnswer, Grant, Settlement};
+use pilothouse::approval::{Card, DecideAnswer, Grant, Settlement, ToolChange, ToolFace};
 use pilothouse::call::{CallResult, Content};
 use pilothouse::clock::{Clock, SystemClock};
 use pilothouse::id::{ApprovalId, CallId, Sequence, TopicId};
@@ -142,6 +142,17 @@ pub(super) fn card(card: &Card) -> Value {
         "arguments": card.arguments, "fingerprint": card.fingerprint, "definition": card.definition,
         "digest": card.digest(), "reason": card.reason, "expires_at": card.expires_at,
     }))
+}
+
+/// A card, with what has changed about its tool.
+pub(super) fn card_with(card: &Card, change: Option<&ToolChange>) -> Value {
+    Value::Object(joined(self::card(card), fields(json!({"change": change.map(self::change)}))))
+}
+
+/// What has changed about a card's tool: both sides.
+pub(super) fn change(change: &ToolChange) -> Value {
+    let side = |face: &ToolFace| object(serde_json::to_value(face).unwrap_or_default());
+    json!({"seen": change.seen, "parts": change.parts(), "old": side(&change.old), "new": side(&change.new)})
 }
 
 /// A standing approval.

@@ -139,7 +139,8 @@ impl Stage {
         topic: Topic,
         kept: Kept,
     ) -> Result<Arc<Windows>, Refusal> {
-        let windows = Windows::open(topic, self.out.clone(), kept).await?;
+        let runtime = self.runtime().await?;
+        let windows = Windows::open(topic, runtime, self.out.clone(), kept).await?;
         self.windows.insert(id.clone(), windows.clone());
         Ok(windows)
     }

@@ -125,9 +125,11 @@ impl Stage {
     }
 
     pub(super) async fn approvals(&mut self) -> Answered {
-        let cards = self.runtime().await?.approvals();
+        let runtime = self.runtime().await?;
+        let cards = runtime.approvals();
         cards.iter().for_each(|card| self.out.note_card(card.approval));
-        Ok(show::fields(json!({"cards": cards.iter().map(show::card).collect::<Vec<_>>()})))
+        let shown = cards.iter().map(|card| show::card_with(card, runtime.change_of(card.approval).as_ref()));
+        Ok(show::fields(json!({"cards": shown.collect::<Vec<_>>()})))
     }
 
     pub(super) async fn attach(&mut self, fields: AttachFields) -> Answered {

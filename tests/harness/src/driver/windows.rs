@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use pilothouse::id::{ApprovalId, MessageId, Sequence, TurnId};
 use pilothouse::topic::{Receipt, StopReason, TopicEventOut, TopicStatus, TopicUpdate, TopicView};
-use pilothouse::{Subscription, Topic};
+use pilothouse::{Runtime, Subscription, Topic};
 use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -28,6 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The windows on one topic.
 pub(super) struct Windows {
     topic: Topic,
+    /// Knows what has changed about a card's tool.
+    runtime: Runtime,
     out: Arc<Out>,
     state: Mutex<State>,
 }
@@ -83,10 +85,15 @@ enum Place {
 impl Windows {
     /// Opens the driver's own window, or those that were attached by name before a restart, and prints how the topic
     /// stands.
-    pub(super) async fn open(topic: Topic, out: Arc<Out>, kept: Kept) -> Result<Arc<Self>, Refusal> {
+    pub(super) async fn open(
+        topic: Topic,
+        runtime: Runtime,
+        out: Arc<Out>,
+        kept: Kept,
+    ) -> Result<Arc<Self>, Refusal> {
         let view = loaded(&topic).await?;
         let state = State { printed: kept.printed, ..State::default() };
-        let windows = Arc::new(Self { topic, out, state: Mutex::new(state) });
+        let windows = Arc::new(Self { topic, runtime, out, state: Mutex::new(state) });
         let mut state = windows.state();
         windows.print_standing(&mut state, &view);
         if kept.names.is_empty() {
@@ -254,6 +261,11 @@ impl Windows {
         }
         let (kind, mut fields) = show::update(update);
         fields.insert("topic".into(), json!(self.topic.id()));
+        if let TopicUpdate::ApprovalRequested(card) = update
+            && let Some(change) = self.runtime.change_of(card.approval)
+        {
+            fields.insert("change".into(), show::change(&change));
+        }
         if let Some(name) = name {
             fields.insert("as".into(), json!(name));
         }
