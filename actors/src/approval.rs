@@ -363,6 +363,8 @@ impl ApprovalShell {
     ) -> Result<(), StoreError> {
         if let Some((from, to)) = self.clock.look(self.wiring.clock.now()) {
             self.commit_one(&ApprovalCommand::Clock { from, to }, None)?;
+            // What is over by the new time ends now, for good: no timer knows of the jump, and the clock may go back.
+            self.commit_one(&ApprovalCommand::Tick, None)?;
         }
         self.commit_one(command, reply)
     }

@@ -138,7 +138,11 @@ impl Ledger {
             return Ok(Decision { answer, events: Vec::new(), directives });
         }
         self.room_for(&card.topic)?;
-        let (card, at) = (card.clone(), now);
+        let (mut card, at) = (card.clone(), now);
+        if card.expires_at <= now {
+            // It was made by a clock that stood far before this ledger's, or waited long to be shown: nobody has seen it.
+            card.expires_at = now.after(self.limits.approval);
+        }
         let event = match face.filter(|face| self.faces.is_news(&card, face)).cloned() {
             Some(face) => ApprovalEvent::OpenedShowing { card, face, at },
             None => ApprovalEvent::Opened { card, at },

@@ -1,9 +1,16 @@
 //! What an auditor reads: who decided what, and on which basis each call ran.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
-use pilothouse::approval::{ApprovalId, DecideAnswer, GrantOffer, GrantReach, GrantScope};
-use pilothouse::audit::{AuditBasis, AuditFact, AuditFault, AuditGap, AuditLog, AuditReport, audit_store};
+use pilothouse::approval::{
+    ApprovalId, CardOwner, DecideAnswer, Decider, GrantOffer, GrantReach, GrantScope,
+};
+use pilothouse::audit::{
+    AuditBasis, AuditFact, AuditFault, AuditGap, AuditLog, AuditReport, AuditRow, GrantEnd, audit_store,
+};
 use pilothouse::clock::Clock;
 use pilothouse::error::{StartError, StoreError};
 use pilothouse::id::{CallId, StepId, TenantId, TopicId, TurnId};
@@ -15,7 +22,7 @@ use pilothouse::time::Timestamp;
 use pilothouse_harness::peer::Peer;
 use serde_json::json;
 
-use crate::stage::{Stage, call, calls, memory, peer, plays};
+use crate::stage::{Stage, call, calls, holds, memory, peer, plays};
 
 fn tools() -> Arc<Peer> {
     peer(json!({"tools": [{"name": "look", "reply": "seen"}, {"name": "drop", "reply": "dropped"}]}))
@@ -112,24 +119,83 @@ async fn decisions_that_change_nothing_are_recorded_with_who_and_why() {
     assert_eq!(bases(&report), [""; 0]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_decision_that_is_late_or_somebody_elses_is_told_so_and_recorded() {
+    let policy = |_: &CardOwner, decider: Decider<'_>| decider.by != "eve";
+    let drop = || call("a", "drop", json!({}));
+    let setup = plays([drop(), drop()])
+        .peer("a", &tools())
+        .build(|builder| builder.decide_policy(policy))
+        .limits(|limits| limits.approval = Duration::from_secs(60));
+    let mut stage = setup.raise().await;
+    stage.say("Go.").await;
+    let expired = stage.until_card().await;
+    assert_eq!(stage.decide(&expired, Decision::allow("eve").of(&expired)).await, DecideAnswer::Unknown);
+    assert_eq!(stage.until_end().await, StopReason::ApprovalExpired);
+    stage.say("Again.").await;
+    let withdrawn = stage.until_card().await;
+    stage.topic.stop("ann").await.expect("the topic is there");
+    holds("the card is taken back", || stage.runtime.approvals().is_empty()).await;
+
+    let late = stage.decide(&expired, Decision::allow("ann").of(&expired)).await;
+    assert!(matches!(&late, DecideAnswer::Expired(_)), "{late:?}");
+    let late = stage.decide(&withdrawn, Decision::deny("bob", "no").of(&withdrawn)).await;
+    assert!(matches!(&late, DecideAnswer::Withdrawn(_)), "{late:?}");
+    assert_eq!(stage.decide(&withdrawn, Decision::allow("eve")).await, DecideAnswer::Unknown);
+    let report = audited(&stage).await;
+    let expected = ["eve Foreign", "ann Expired", "bob Withdrawn", "eve Foreign"];
+    assert_eq!((refused(&report), &report.faults[..]), (expected.map(str::to_owned).into(), &[][..]));
+    assert_eq!(bases(&report), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_leaps_and_comes_back_brings_no_grant_and_no_card_back() {
+    let hour = 3_600_000;
+    let clock = Wanders(Arc::new(AtomicU64::new(100 * hour)));
+    let turn = || [call("a", "drop", json!({})), Step::text("Done.")];
+    let wanders = clock.clone();
+    let steps = turn().into_iter().chain(turn());
+    let mut stage = plays(steps).peer("a", &tools()).build(|builder| builder.clock(wanders)).raise().await;
+    stage.say("Go.").await;
+    let card = stage.until_card().await;
+    let offer = GrantOffer::new(GrantScope::Always, GrantReach::Tool).until(Timestamp(150 * hour));
+    let allowed = Decision::allow("ann").of(&card).granting(offer);
+    assert_eq!(stage.decide(&card, allowed).await, DecideAnswer::Applied);
+    assert_eq!(stage.until_end().await, StopReason::Completed);
+
+    // Somebody who decides in vain has the ledger look at its clock.
+    clock.0.store(200 * hour, Relaxed);
+    stage.decide(&card, Decision::deny("bob", "late")).await;
+    clock.0.store(101 * hour, Relaxed);
+    assert_eq!(stage.runtime.grants(), [], "it has ended for good");
+    stage.say("Again.").await;
+    let asked = stage.until_card().await;
+    assert_ne!(asked.approval, card.approval);
+    assert_eq!(stage.decide(&asked, Decision::allow("ann").of(&asked)).await, DecideAnswer::Applied);
+    assert_eq!(stage.until_end().await, StopReason::Completed, "a card has its patience by any clock");
+    let report = audited(&stage).await;
+    let ended = |row: &AuditRow| matches!(row.fact, AuditFact::GrantEnded { end: GrantEnd::Expired, .. });
+    assert_eq!((report.rows.iter().filter(|row| ended(row)).count(), &report.faults[..]), (1, &[][..]));
+}
+
 #[derive(Clone)]
-struct Wanders(Arc<std::sync::atomic::AtomicU64>);
+struct Wanders(Arc<AtomicU64>);
 
 impl Clock for Wanders {
     fn now(&self) -> Timestamp {
-        Timestamp(self.0.load(std::sync::atomic::Ordering::Relaxed))
+        Timestamp(self.0.load(Relaxed))
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_jumps_is_recorded_and_no_stamp_falls() {
     let hour = 3_600_000;
-    let clock = Wanders(Arc::new(std::sync::atomic::AtomicU64::new(100 * hour)));
+    let clock = Wanders(Arc::new(AtomicU64::new(100 * hour)));
     let (steps, wanders) = ([call("a", "drop", json!({})), Step::text("Done.")], clock.clone());
     let mut stage = plays(steps).peer("a", &tools()).build(|builder| builder.clock(wanders)).raise().await;
     stage.say("Go.").await;
     let card = stage.until_card().await;
-    clock.0.store(97 * hour, std::sync::atomic::Ordering::Relaxed);
+    clock.0.store(97 * hour, Relaxed);
     assert_eq!(stage.decide(&card, Decision::allow("ann")).await, DecideAnswer::Applied);
     let report = audited(&stage).await;
     let jumps: Vec<_> = report
@@ -199,7 +265,7 @@ async fn what_retention_or_a_removal_took_is_named_and_no_damage() {
     let setup = plays(dropping(60)).peer("a", &tools()).store(store.clone());
     let mut stage = setup.limits(|limits| limits.keep_turns = Some(24)).raise().await;
     drops(&mut stage, 60).await;
-    tokio::time::sleep(std::time::Duration::from_secs(400)).await;
+    tokio::time::sleep(Duration::from_secs(400)).await;
     let report = audited(&stage).await;
     let topic = TopicId::new("t").expect("an id");
     let [AuditGap::Trimmed { tenant, topic: of, through }] = &report.gaps[..] else {

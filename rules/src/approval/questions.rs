@@ -105,7 +105,12 @@ impl Ledger {
         if open >= limit {
             return Err(ApprovalRejection::TooManyCards { open, limit });
         }
-        let events = vec![ApprovalEvent::Asked { card: card.clone(), at }];
+        let mut card = card.clone();
+        if card.expires_at <= at {
+            // As for a card: the clock that made it stood far before this ledger's.
+            card.expires_at = at.after(self.limits.question);
+        }
+        let events = vec![ApprovalEvent::Asked { card, at }];
         Ok(Decision { events, ..Decision::answer(ApprovalAnswer::Opened) })
     }
 

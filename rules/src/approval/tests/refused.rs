@@ -35,3 +35,13 @@ fn a_foreign_decider_of_no_card_is_recorded_as_that() {
     let foreign = ApprovalCommand::Foreign { approval: id("t", 0), by: "eve".to_owned() };
     super::check(&[], 50, foreign, refused(("eve", 50, RefusedDecision::Unknown), DecideAnswer::Unknown));
 }
+
+#[test]
+fn a_card_made_by_a_clock_that_stands_far_behind_has_its_patience() {
+    let limits = Limits::default();
+    let late = EXPIRY.0 + 50;
+    let ledger = Ledger::new(Arc::new(limits.clone()));
+    let opened = ledger.decide(Timestamp(late), &open("t", 0)).unwrap();
+    let shown = Card { expires_at: Timestamp(late).after(limits.approval), ..card("t", 0) };
+    assert_eq!(opened.events, [ApprovalEvent::Opened { card: shown, at: Timestamp(late) }]);
+}
