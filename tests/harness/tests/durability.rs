@@ -6,6 +6,8 @@
 
 #[path = "durability/dice.rs"]
 mod dice;
+#[path = "durability/full.rs"]
+mod full;
 #[path = "durability/run.rs"]
 mod run;
 

@@ -1,9 +1,9 @@
 //! One process of the harness with work for a person, and the person who decides.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -16,11 +16,42 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_pilothouse-harness");
 /// Topics that work side by side.
 const TOPICS: usize = 3;
 
+/// The disk that a process finds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Disk {
+    /// One with room.
+    Roomy,
+    /// No file grows beyond this many blocks of `ulimit`.
+    Full(u64, OnFull),
+}
+
+/// What becomes of a write for which there is no room.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum OnFull {
+    /// It fails.
+    Fails,
+    /// The process dies in it, as where a store aborts.
+    Kills,
+}
+
+fn program(disk: Disk) -> Command {
+    let Disk::Full(blocks, then) = disk else { return Command::new(PROGRAM) };
+    let ignored = match then {
+        OnFull::Fails => "trap '' XFSZ; ",
+        OnFull::Kills => "",
+    };
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("{ignored}ulimit -c 0; ulimit -f {blocks} && exec \"$0\" \"$@\""), PROGRAM]);
+    shell
+}
+
 /// A process that runs, and what it has told so far.
 pub(crate) struct Run {
     child: Child,
     stdin: Option<ChildStdin>,
     lines: Receiver<Value>,
+    /// Codes of errors that it told.
+    codes: BTreeSet<String>,
     said: BTreeMap<String, Verdict>,
     acknowledged: BTreeMap<String, Verdict>,
 }
@@ -28,7 +59,12 @@ pub(crate) struct Run {
 impl Run {
     /// Starts it on this data: a server whose calls leave a mark each, and topics that call it.
     pub(crate) fn start(data: &Path, marks: &Path) -> Self {
-        let mut child = Command::new(PROGRAM)
+        Self::start_on(Disk::Roomy, data, marks)
+    }
+
+    /// As [`start`](Self::start), on such a disk.
+    pub(crate) fn start_on(disk: Disk, data: &Path, marks: &Path) -> Self {
+        let mut child = program(disk)
             .args(["run", "-", "--data"])
             .arg(data)
             .stdin(Stdio::piped())
@@ -48,11 +84,23 @@ impl Run {
             }
         });
         let stdin = child.stdin.take();
-        let mut run = Self { child, stdin, lines, said: BTreeMap::new(), acknowledged: BTreeMap::new() };
+        let mut run = Self {
+            child,
+            stdin,
+            lines,
+            codes: BTreeSet::new(),
+            said: BTreeMap::new(),
+            acknowledged: BTreeMap::new(),
+        };
         let script =
             json!({"tools": [{"name": "add_note", "echo": true}], "faults": [{"count_file": marks}]});
         run.tell(&json!({"server": {"id": "notes", "transport": {"peer": script}, "effects": {"add_note": "edits"}}}));
         run.tell(&json!({"expect": {"event": {"kind": "listing", "server": "notes", "fresh": true}}}));
+        // What fills a disk sooner.
+        let text = match disk {
+            Disk::Roomy => "go".to_owned(),
+            Disk::Full(..) => format!("go {}", "x".repeat(2_000)),
+        };
         for topic in 0..TOPICS {
             let call =
                 |n: usize| json!({"tool": {"server": "notes", "tool": "add_note"}, "arguments": {"n": n}});
@@ -62,7 +110,7 @@ impl Run {
                 (0..20).flat_map(|_| [calls.clone(), json!({"text": "Done."})]).collect();
             run.tell(&json!({"topic": {"topic": topic, "model": {"script": script}}}));
             for _ in 0..8 {
-                run.tell(&json!({"send": {"topic": topic, "text": "go"}}));
+                run.tell(&json!({"send": {"topic": topic, "text": text}}));
             }
         }
         run
@@ -112,6 +160,9 @@ impl Run {
 
     fn heard(&mut self, line: &Value, dice: Option<&mut Dice>) {
         let event = &line["event"];
+        if event["kind"] == "error" {
+            self.codes.extend(event["code"].as_str().map(str::to_owned));
+        }
         if let (Some(card), Some(dice), "approval_requested") =
             (event["approval"].as_str(), dice, event["kind"].as_str().unwrap_or_default())
         {
@@ -135,6 +186,14 @@ impl Run {
     pub(crate) fn kill(mut self) -> BTreeMap<String, Verdict> {
         self.child.kill().expect("it can be killed");
         self.rest()
+    }
+
+    /// Lets it end by itself: how it ended, which errors it told, and what it had acknowledged.
+    pub(crate) fn outcome(mut self) -> (ExitStatus, BTreeSet<String>, BTreeMap<String, Verdict>) {
+        drop(self.stdin.take());
+        let acknowledged = self.rest();
+        let status = self.child.wait().expect("it has ended");
+        (status, std::mem::take(&mut self.codes), acknowledged)
     }
 
     /// Lets it end by itself.
