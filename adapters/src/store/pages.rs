@@ -9,7 +9,8 @@ use super::{Keyspace, Pair, Store};
 /// Pairs in one page: about 1 MiB at a time.
 pub const PAGE: usize = 256;
 
-/// Visits every pair whose key starts with `prefix`, in key order, holding one page at a time.
+/// Visits every pair whose key starts with `prefix`, in key order. The next page is read while one is
+/// looked at, so that two are held.
 ///
 /// # Errors
 /// The store's, or the first that `visit` returns.
@@ -30,20 +31,19 @@ pub async fn each_pair_after(
     store: &dyn Store,
     keyspace: Keyspace,
     prefix: &[u8],
-    mut after: Option<Vec<u8>>,
+    after: Option<Vec<u8>>,
     mut visit: impl FnMut(Pair) -> Result<ControlFlow<()>, StoreError> + Send,
 ) -> Result<(), StoreError> {
+    let scan = |after| store.scan(keyspace, prefix.to_vec(), after, PAGE);
+    let mut page = scan(after).await?;
     loop {
-        let page = store.scan(keyspace, prefix.to_vec(), after, PAGE).await?;
-        let full = page.len() >= PAGE;
-        after = page.last().map(|(key, _)| key.clone());
+        let next = (page.len() >= PAGE).then(|| scan(page.last().map(|(key, _)| key.clone())));
         for pair in page {
             if visit(pair)?.is_break() {
                 return Ok(());
             }
         }
-        if !full {
-            return Ok(());
-        }
+        let Some(next) = next else { return Ok(()) };
+        page = next.await?;
     }
 }

@@ -3,8 +3,8 @@
 mod driver {
     mod answers;
     mod audit;
-    mod clock;
     mod changes;
+    mod clock;
     mod crash;
     mod files;
     mod http;
