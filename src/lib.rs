@@ -83,6 +83,7 @@ pub mod audit {
         AuditBasis, AuditFact, AuditFault, AuditGap, AuditLog, AuditReport, AuditRow, AuditTool,
         ScriptCallFact,
     };
+    pub use pilothouse_messages::call::{LateAnswer, LateWord};
     pub use pilothouse_messages::grant::GrantEnd;
     pub use pilothouse_messages::topic::command::Payment;
     pub use pilothouse_supervision::audit_store;
@@ -185,6 +186,7 @@ pub mod schema {
 
 /// Stores: the trait and its adapters.
 pub mod store {
+    pub use pilothouse_adapters::store::sealed::{SEAL_BYTES_MAX, SealError, SealedStore, Sealer};
     #[cfg(feature = "sled")]
     pub use pilothouse_adapters::store::sled;
     pub use pilothouse_adapters::store::{
@@ -267,6 +269,8 @@ pub mod docs {
         pub mod frozen_surface {}
         #[doc = include_str!("../docs/decisions/models.md")]
         pub mod models {}
+        #[doc = include_str!("../docs/decisions/sealer.md")]
+        pub mod sealer {}
         #[doc = include_str!("../docs/decisions/simulation.md")]
         pub mod simulation {}
         #[doc = include_str!("../docs/decisions/sled-flush.md")]

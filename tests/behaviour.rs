@@ -21,6 +21,8 @@ mod catalog;
 #[cfg(feature = "exec")]
 #[path = "behaviour/changes.rs"]
 mod changes;
+#[path = "behaviour/damage.rs"]
+mod damage;
 #[path = "behaviour/exec.rs"]
 mod exec;
 #[path = "behaviour/faults.rs"]
@@ -55,6 +57,9 @@ mod recovery;
 mod removal;
 #[path = "behaviour/runtime.rs"]
 mod runtime;
+#[cfg(feature = "sled")]
+#[path = "behaviour/sealed.rs"]
+mod sealed;
 #[path = "behaviour/servers.rs"]
 mod servers;
 #[path = "behaviour/sleep.rs"]

@@ -2,7 +2,7 @@
 //!
 //! | Owns | Receives (what, from whom) | Asks of (whom, with what deadline) | Fails when, and then | Bounded by |
 //! |---|---|---|---|---|
-//! | one connection and its published [`Ready`] | `Stop` from the servers' supervisor; reports of its own tasks | the connector: the server's connect deadline, counted from its place among those that connect; a silent server, whether it still answers: `probe_deadline`; the connection's close: `stop_child` | it never fails by itself: every end is told to the supervisor as `Ended` | one place of `connects_at_once`; 16 notices; one refresh a quiet time and one a second |
+//! | one connection and its published [`Ready`] | `Stop` from the servers' supervisor; reports of its own tasks | the connector: the server's connect deadline, counted from its place among those that connect; a silent server, whether it still answers: `probe_deadline`; the connection's close: `stop_child` | it never fails by itself: every end is told to the supervisor as `Ended` | one place of `connects_at_once`; 16 notices, 64 late answers; one refresh a quiet time and one a second |
 //!
 //! Whatever way it ends, also by a kill or a panic, its `Serving` is dropped: the connection is killed, every pending
 //! call is answered, and the readers see no connection any more.
@@ -10,10 +10,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_adapters::server::{Connection, Notice, Notices};
+use pilothouse_adapters::server::{Connection, LateReplies, LateReply, Notice, Notices};
 use pilothouse_messages::connection::{Again, EndReason, Generation};
 use pilothouse_messages::error::ConnectError;
 use pilothouse_messages::listing::{CatalogCommand, RefreshCause};
+use pilothouse_messages::topic::TopicCommand;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::{SemaphorePermit, mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
@@ -23,6 +24,7 @@ use crate::catalog::CatalogMsg;
 use crate::protocol::terms;
 use crate::pulse;
 use crate::servers::ServersMsg;
+use crate::session::SessionMsg;
 use crate::slot::Letter;
 use crate::tasks::{TaskSet, caught, caught_now};
 use crate::wiring::{Ready, ServerPlace, Wiring};
@@ -31,6 +33,8 @@ use crate::wiring::{Ready, ServerPlace, Wiring};
 const NOTICES: usize = 16;
 /// A storm of notices is listed once in this many quiet times, even if it never ends.
 const STORM: u32 = 10;
+/// Late answers that wait for their topics; more of them at once are only counted.
+const LATE_REPLIES: usize = 64;
 /// The least time between two listings that notices bring about: each real change is a write of the whole listing.
 const SPACING: Duration = Duration::from_secs(1);
 
@@ -103,15 +107,17 @@ impl Actor for ConnectionActor {
     ) -> Result<ConnectionShell, ActorProcessingErr> {
         let tasks = args.place.slot.tasks();
         let (notices, notes) = mpsc::channel(NOTICES);
+        let (late, replies) = mpsc::channel(LATE_REPLIES);
         let (wiring, place, generation) = (args.wiring.clone(), args.place.clone(), args.generation);
         tasks.spawn(async move {
-            let report = match connect(&wiring, &place, notices).await {
+            let report = match connect(&wiring, &place, notices, late).await {
                 Ok(connection) => Report::Connected(Serving::new(&wiring, &place, connection, generation)),
                 Err(reason) => Report::NotConnected(reason),
             };
             tell(&myself, report);
         });
         tasks.spawn(watch_notices(args.wiring.clone(), args.place.clone(), notes));
+        tasks.spawn(keep_late(args.wiring.clone(), replies));
         Ok(ConnectionShell { args, tasks, doing: Doing::Connecting })
     }
 
@@ -315,10 +321,12 @@ async fn connect(
     wiring: &Wiring,
     place: &ServerPlace,
     notices: Notices,
+    late: LateReplies,
 ) -> Result<Arc<dyn Connection>, EndReason> {
     let turn = place_to_connect(wiring).await;
     let within = place.definition.connect_timeout.unwrap_or(wiring.limits.connect);
-    let terms = terms(wiring, place, notices);
+    let mut terms = terms(wiring, place, notices);
+    terms.late = Some(late);
     let connecting = caught(async { place.connector.connect(terms).await });
     // Places are for a burst of starts: a silent server gives its place to the next long before its deadline.
     let keep_place = async {
@@ -419,6 +427,17 @@ async fn watch_notices(wiring: Arc<Wiring>, place: Arc<ServerPlace>, mut notices
         not_before = Instant::now() + SPACING;
         let server = place.definition.id.clone();
         inform(&wiring, CatalogCommand::Refresh { server, cause: RefreshCause::ToolsChanged });
+    }
+}
+
+/// Has topics record what servers answered to their calls too late.
+async fn keep_late(wiring: Arc<Wiring>, mut replies: mpsc::Receiver<LateReply>) {
+    while let Some(LateReply { origin, answer }) = replies.recv().await {
+        let (Some(topic), Some(call)) = (origin.topic, origin.call) else { continue };
+        let Some(place) = wiring.topics.place(&topic) else { continue };
+        let command = Box::new(TopicCommand::CallAnsweredLate { call, answer });
+        // A topic that is gone, or does not take it, has nothing to keep it in; the answer is counted.
+        drop(place.slot.ask(|reply| SessionMsg::Command { command, reply: Some(reply) }).await);
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_messages::call::CallResult;
+use pilothouse_messages::call::{CallResult, LateAnswer};
 use pilothouse_messages::error::{ConnectError, RequestError};
 pub use pilothouse_messages::listing::CacheScope;
 use pilothouse_messages::process::ProcessMark;
@@ -59,12 +59,26 @@ pub struct Terms {
     pub discover: Duration,
     /// Answers what the server asks.
     pub asks: AskPort,
+    /// Where answers go that come when nobody waits for them any more; `None` if they are only counted.
+    pub late: Option<LateReplies>,
 }
+
+/// An answer to a call that nobody waited for any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LateReply {
+    /// For whom the call ran.
+    pub origin: Origin,
+    /// What it said.
+    pub answer: LateAnswer,
+}
+
+/// Where a connection puts late replies: bounded, and one that does not fit is only counted.
+pub type LateReplies = mpsc::Sender<LateReply>;
 
 impl Terms {
     /// The terms of one connection.
     pub fn new(notices: Notices, protocol: Box<dyn Negotiate>, discover: Duration, asks: AskPort) -> Self {
-        Self { notices, protocol, discover, asks }
+        Self { notices, protocol, discover, asks, late: None }
     }
 }
 

@@ -26,6 +26,7 @@ pub mod log;
 mod mark;
 pub mod memory;
 pub mod pages;
+pub mod sealed;
 #[cfg(feature = "sled")]
 pub mod sled;
 
@@ -152,6 +153,9 @@ pub struct Batch {
     /// How far logs have come with this batch; written once it is durable, before it is acknowledged. A batch with marks
     /// is synced in any case.
     pub marks: Vec<Mark>,
+    /// Bytes that sealing has added to its values, at most [`SEAL_BYTES_MAX`](sealed::SEAL_BYTES_MAX) to each: the
+    /// bounds are those of what was sealed.
+    pub sealing: usize,
 }
 
 impl Batch {
@@ -181,11 +185,12 @@ impl Batch {
     /// [`StoreError::TooLarge`] if a key passes [`KEY_BYTES_MAX`], a value [`VALUE_BYTES_MAX`] or the whole
     /// [`BATCH_BYTES_MAX`].
     pub fn check(&self) -> Result<(), StoreError> {
+        let value_max = VALUE_BYTES_MAX + self.sealing.min(sealed::SEAL_BYTES_MAX);
         for (key, value) in self.changes.iter().map(Change::sizes) {
             within("a key", key, KEY_BYTES_MAX)?;
-            within("a value", value, VALUE_BYTES_MAX)?;
+            within("a value", value, value_max)?;
         }
-        within("a batch", self.bytes(), BATCH_BYTES_MAX)
+        within("a batch", self.bytes(), BATCH_BYTES_MAX + self.sealing)
     }
 }
 
@@ -241,6 +246,12 @@ pub trait Store: Send + Sync + 'static {
     /// from where the records are, or the same fault takes both. `None` if none was ever written.
     fn mark(&self, keyspace: Keyspace) -> BoxFuture<'_, Result<Option<Mark>, StoreError>>;
 
+    /// What was acknowledged and is gone, if the store knows so since it was opened. It takes no writes then: what is left
+    /// is evidence.
+    fn lost(&self) -> Option<StoreError> {
+        None
+    }
+
     /// Makes everything durable that was appended, then refuses further appends and reads.
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 }
@@ -259,7 +270,18 @@ pub trait Lane: Send + Sync + 'static {
 /// # Cancel safety
 /// Dropping it forgets the answer; the batch is written all the same.
 #[derive(Debug)]
-pub struct Ack(oneshot::Receiver<Result<(), StoreError>>);
+pub struct Ack {
+    answer: oneshot::Receiver<Result<(), StoreError>>,
+    /// What is answered when the store has got so far.
+    instead: Option<StoreError>,
+}
+
+impl Ack {
+    /// Refuses what was never written, in its place among the answers.
+    fn instead(self, refusal: StoreError) -> Self {
+        Self { instead: Some(refusal), ..self }
+    }
+}
 
 /// The store's end of an [`Ack`].
 #[derive(Debug)]
@@ -268,7 +290,7 @@ pub struct AckSender(oneshot::Sender<Result<(), StoreError>>);
 /// A fresh pair.
 pub fn ack() -> (AckSender, Ack) {
     let (sender, receiver) = oneshot::channel();
-    (AckSender(sender), Ack(receiver))
+    (AckSender(sender), Ack { answer: receiver, instead: None })
 }
 
 impl AckSender {
@@ -283,6 +305,9 @@ impl Future for Ack {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         // A store that was dropped with the batch in its hands has not made it durable.
-        Pin::new(&mut self.0).poll(cx).map(|answer| answer.unwrap_or(Err(StoreError::Closed)))
+        let answer = Pin::new(&mut self.answer).poll(cx);
+        answer.map(|answer| {
+            answer.unwrap_or(Err(StoreError::Closed)).and(self.instead.take().map_or(Ok(()), Err))
+        })
     }
 }

@@ -10,7 +10,7 @@ use pilothouse_adapters::store::log::{
     ASIDE, GENESIS, GRANTS, JOURNAL, LEDGER, LISTING, NAMES, PROCESS, SPOKEN,
 };
 use pilothouse_messages::approval::{ApprovalEvent, Card, RefusedDecision, Verdict};
-use pilothouse_messages::call::{CallOutcome, CallReceipt, CallResult, Content};
+use pilothouse_messages::call::{CallOutcome, CallReceipt, CallResult, Content, LateAnswer, LateWord};
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::grant::{ArgumentRule, Grant, GrantEnd, GrantPlace, GrantSubject, PathCase};
 use pilothouse_messages::id::{
@@ -277,6 +277,8 @@ fn topic_events() -> Vec<TopicEvent> {
     events.push(TopicEvent::Slept { at });
     events.extend(nested());
     events.extend(steered::spent());
+    let answer = LateAnswer { word: LateWord::Unfinished, digest: Digest([7; 32]) };
+    events.push(TopicEvent::CallAnsweredLate { call: call(1), answer, at });
     events
 }
 

@@ -317,3 +317,47 @@ async fn marks_outlive_the_process_and_their_loss_is_damage() {
     let opened = SledStore::open(directory.path()).await;
     assert!(matches!(opened, Err(StoreError::Damaged { .. })), "the file is gone: {opened:?}");
 }
+
+#[tokio::test]
+async fn an_end_that_a_disk_has_lost_is_known_and_nothing_is_written_over_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = SledStore::open(directory.path()).await.unwrap();
+    let lane = store.lane();
+    for n in 0..40u8 {
+        // Batches without a mark of their own.
+        lane.append(put(Keyspace::Journal, &[n], &[n; 900])).await.unwrap();
+    }
+    store.close().await.unwrap();
+    assert_eq!(store.lost(), None);
+    let whole = fs::read(directory.path().join("db")).unwrap();
+    let end = whole.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    let (mut lost, mut refused) = (0, 0);
+    for back in [1, 200, 2_000, 9_000, 20_000] {
+        let copy = tempfile::tempdir().unwrap();
+        for name in ["conf", "marks"] {
+            fs::copy(directory.path().join(name), copy.path().join(name)).unwrap();
+        }
+        fs::write(copy.path().join("db"), &whole[..end - back]).unwrap();
+        match SledStore::open(copy.path()).await {
+            Err(_) => refused += 1,
+            Ok(store) => {
+                let left = store.scan(Keyspace::Journal, vec![], None, 99).await.unwrap().len();
+                assert_eq!(store.lost().is_some(), left < 40, "{back} bytes: {left} are left");
+                lost += usize::from(left < 40);
+                if left < 40 {
+                    let answer = store.lane().append(put(Keyspace::Journal, &[99], b"new")).await;
+                    assert!(answer.is_err(), "{back} bytes");
+                }
+            }
+        }
+    }
+    assert!(lost > 0, "{lost} lost, {refused} refused");
+
+    // What was only written, or is closed by a process that ends, is whole.
+    let store = SledStore::open(directory.path()).await.unwrap();
+    let lazy = Batch { durability: Durability::Lazy, ..put(Keyspace::Journal, &[50], b"lazy") };
+    store.lane().append(lazy).await.unwrap();
+    store.close().await.unwrap();
+    let store = SledStore::open(directory.path()).await.unwrap();
+    assert_eq!(store.lost(), None);
+}

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use pilothouse_adapters::store::memory::MemoryStore;
+use pilothouse_adapters::store::sealed::SealedStore;
 #[cfg(feature = "sled")]
 use pilothouse_adapters::store::sled::SledStore;
 use pilothouse_adapters::store::{
@@ -12,11 +13,15 @@ use pilothouse_adapters::store::{
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::error::StoreError;
 
+#[path = "sealed_store/keyed.rs"]
+mod keyed;
+
 /// A fresh store of one kind, and how it is found again.
 enum Subject {
     Memory(MemoryStore),
     #[cfg(feature = "sled")]
     Sled(SledStore, tempfile::TempDir),
+    Sealed(MemoryStore, SealedStore),
 }
 
 impl Subject {
@@ -25,6 +30,7 @@ impl Subject {
             Self::Memory(store) => Arc::new(store.clone()),
             #[cfg(feature = "sled")]
             Self::Sled(store, _) => Arc::new(store.clone()),
+            Self::Sealed(_, sealed) => Arc::new(sealed.clone()),
         }
     }
 
@@ -32,6 +38,7 @@ impl Subject {
     async fn found_again(self) -> Self {
         match self {
             Self::Memory(store) => Self::Memory(store.crash()),
+            Self::Sealed(store, _) => sealed(store.crash()).await,
             #[cfg(feature = "sled")]
             Self::Sled(store, directory) => {
                 drop(store);
@@ -41,8 +48,14 @@ impl Subject {
     }
 }
 
+async fn sealed(store: MemoryStore) -> Subject {
+    let sealed = SealedStore::open(Arc::new(store.clone()), keyed::sealer("key")).await.unwrap();
+    Subject::Sealed(store, sealed)
+}
+
 async fn check(case: impl AsyncFn(Subject)) {
     case(Subject::Memory(MemoryStore::new())).await;
+    case(sealed(MemoryStore::new()).await).await;
     #[cfg(feature = "sled")]
     {
         let directory = tempfile::tempdir().unwrap();

@@ -12,7 +12,7 @@ pub use books::{AuditBooks, TopicRecords};
 pub use fault::AuditFault;
 
 use crate::approval::{RefusedDecision, Verdict};
-use crate::call::CallOutcome;
+use crate::call::{CallOutcome, LateAnswer};
 use crate::digest::Digest;
 use crate::grant::{Grant, GrantEnd, GrantPlace};
 use crate::id::{ApprovalId, Attempt, CallId, GrantId, QuestionId, TenantId, TopicId, TurnId};
@@ -267,6 +267,14 @@ pub enum AuditFact {
         /// What happened with it.
         #[serde(flatten)]
         what: ScriptCallFact,
+    },
+    /// The server answered a call when nobody waited for it any more; nothing followed from it.
+    AnsweredLate {
+        /// The call, or the one that its script runs in.
+        call: CallId,
+        /// What it said.
+        #[serde(flatten)]
+        answer: LateAnswer,
     },
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::digest::Digest;
 use crate::json::JsonText;
 use crate::secret::Opaque;
 use crate::time::Timestamp;
@@ -188,6 +189,30 @@ impl CallReceipt {
             Self::Answered { .. } => false,
         }
     }
+}
+
+/// What a server answered to a call when nobody waited for it any more. It changes nothing and is kept for the audit
+/// only; stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LateAnswer {
+    /// What it said.
+    pub word: LateWord,
+    /// Digest of the whole answer, as canonical JSON.
+    pub digest: Digest,
+}
+
+/// What a late answer said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LateWord {
+    /// The tool had done it.
+    Succeeded,
+    /// The tool said no.
+    Failed,
+    /// The server refused the request.
+    Refused,
+    /// It was no last word: a question, or a task.
+    Unfinished,
 }
 
 /// `str::floor_char_boundary` is newer than our oldest compiler.

@@ -78,6 +78,12 @@ pub enum StoreError {
         /// The bound.
         limit: usize,
     },
+    /// What is stored is sealed with another key, with none, or with one that was not given.
+    #[error("the store's seal does not fit: {reason}; nothing was changed")]
+    Sealed {
+        /// In plain words, with what to do.
+        reason: String,
+    },
 }
 
 /// Why a runtime did not start.
@@ -231,7 +237,8 @@ impl AskError {
             | StoreError::Damaged { .. }
             | StoreError::NewerFormat { .. }
             | StoreError::Stopped { .. }
-            | StoreError::TooLarge { .. } => Self::Store(error),
+            | StoreError::TooLarge { .. }
+            | StoreError::Sealed { .. } => Self::Store(error),
         }
     }
 }

@@ -272,7 +272,8 @@ impl Decider for TopicState {
                 | TopicCommand::Queue(_)
                 | TopicCommand::Continue
                 | TopicCommand::Tick
-                | TopicCommand::Nested { .. },
+                | TopicCommand::Nested { .. }
+                | TopicCommand::CallAnsweredLate { .. },
             ) => Err(TopicRejection::NotOpen),
             (Some(current), TopicCommand::Open { config }) => draft.open(current, config),
             (Some(current), TopicCommand::Configure { patch }) => draft.configure(current, patch),
@@ -296,6 +297,7 @@ impl Decider for TopicState {
             (Some(_), TopicCommand::Continue) => draft.continue_turn(),
             (Some(_), TopicCommand::Tick) => draft.tick(),
             (Some(_), TopicCommand::Nested { call, attempt, news }) => draft.nested(*call, *attempt, news),
+            (Some(_), TopicCommand::CallAnsweredLate { call, answer }) => draft.answered_late(*call, *answer),
         }
     }
 

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "mcp")]
 mod config;
+mod keep;
 mod server;
 
 use std::collections::BTreeMap;
@@ -25,12 +26,12 @@ use pilothouse_adapters::knowledge::{self, KnowledgeBase};
 use pilothouse_adapters::model::{Model, ModelResolver};
 use pilothouse_adapters::policy::{AllowAll, ServerPolicy};
 use pilothouse_adapters::repair::ArgumentRepair;
-use pilothouse_adapters::store::memory::MemoryStore;
 use pilothouse_adapters::store::pages::each_pair;
+use pilothouse_adapters::store::sealed::Sealer;
 use pilothouse_adapters::store::{Keyspace, Store};
 use pilothouse_adapters::tool::Function;
 use pilothouse_adapters::web::Web;
-use pilothouse_messages::error::{AskError, StartError, StoreError};
+use pilothouse_messages::error::{AskError, StartError};
 use pilothouse_messages::id::{ServerId, TopicId};
 use pilothouse_messages::limits::Limits;
 use pilothouse_messages::topic::PermissionMode;
@@ -45,6 +46,7 @@ use crate::runtime::Runtime;
 use crate::stop::in_turn;
 #[cfg(feature = "mcp")]
 pub use config::{ConfigError, ConfigNote, ConfigOptions, ImportedServers, OnMistake, servers_from_json};
+use keep::{Keep, open};
 pub use server::Server;
 
 /// A runtime that is being put together.
@@ -52,6 +54,7 @@ pub use server::Server;
 #[must_use = "a builder does nothing until it is started"]
 pub struct Builder {
     keep: Keep,
+    sealer: Option<Arc<dyn Sealer>>,
     servers: Vec<Server>,
     functions: Vec<Function>,
     models: BTreeMap<String, Arc<dyn Model>>,
@@ -69,15 +72,6 @@ pub struct Builder {
     heavy: Heavy,
     #[cfg(feature = "exec")]
     exec: Option<ExecOptions>,
-}
-
-#[derive(Default)]
-enum Keep {
-    #[default]
-    Memory,
-    #[cfg(feature = "sled")]
-    Directory(PathBuf),
-    Store(Arc<dyn Store>),
 }
 
 impl std::fmt::Debug for Builder {
@@ -100,6 +94,13 @@ impl Builder {
     #[cfg(feature = "sled")]
     pub fn data_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.keep = Keep::Directory(directory.into());
+        self
+    }
+
+    /// Has this encrypt every value before it is stored, whatever the store. Keys stay readable: ids of topics and servers,
+    /// and the order of records. A store that was made with a sealer opens with it only, and one without only without.
+    pub fn sealer(mut self, sealer: Arc<dyn Sealer>) -> Self {
+        self.sealer = Some(sealer);
         self
     }
 
@@ -272,7 +273,7 @@ impl Builder {
                 Arc::default()
             }
         };
-        let store = match (open(self.keep).await, wrong.is_empty()) {
+        let store = match (open(self.keep, self.sealer, limits.commit).await, wrong.is_empty()) {
             (Ok(store), true) => store,
             (opened, _) => {
                 match opened {
@@ -351,40 +352,6 @@ fn checked_servers(
         }
     }
     checked.into_values().collect()
-}
-
-/// A store, and whose it was before.
-enum Opened {
-    Ours(Arc<dyn Store>),
-    Embedders(Arc<dyn Store>),
-}
-
-impl Opened {
-    fn into_inner(self) -> Arc<dyn Store> {
-        match self {
-            Self::Ours(store) | Self::Embedders(store) => store,
-        }
-    }
-
-    /// Nothing is started over it: one that was opened here is closed again.
-    async fn leave(self) {
-        match self {
-            // What else is wrong is what the caller has to hear about.
-            Self::Ours(store) => drop(store.close().await),
-            Self::Embedders(_) => {}
-        }
-    }
-}
-
-async fn open(keep: Keep) -> Result<Opened, StoreError> {
-    match keep {
-        Keep::Memory => Ok(Opened::Ours(Arc::new(MemoryStore::new()))),
-        #[cfg(feature = "sled")]
-        Keep::Directory(directory) => {
-            Ok(Opened::Ours(Arc::new(pilothouse_adapters::store::sled::SledStore::open(directory).await?)))
-        }
-        Keep::Store(store) => Ok(Opened::Embedders(store)),
-    }
 }
 
 /// Topics with an open turn, card or queue are all that a start reads; each recovers by itself, in the background.

@@ -195,6 +195,7 @@ impl Pictured for Conversation {
                 TopicEvent::TextAppended { .. }
                     | TopicEvent::CallSent { .. }
                     | TopicEvent::CallReceipted { .. }
+                    | TopicEvent::CallAnsweredLate { .. }
                     | TopicEvent::Nested { news: NestedNews::Sent { .. }, .. }
             )
         };

@@ -5,13 +5,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use pilothouse_messages::call::{LateAnswer, LateWord};
+use pilothouse_messages::digest::Digest;
 use rmcp::model::RequestId;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::asks::Origin;
-use crate::server::Pulse;
+use crate::server::{LateReplies, LateReply, Pulse};
 
 /// Requests that nobody waits for, and whose answers would still be told from junk.
 const FORGOTTEN_MAX: usize = 1_024;
@@ -22,6 +24,8 @@ pub(super) struct Flights {
     known: Mutex<Known>,
     /// Counts late answers over all connections of a server.
     late: Arc<AtomicU64>,
+    /// Takes late answers to calls.
+    replies: Option<LateReplies>,
 }
 
 #[derive(Debug, Default)]
@@ -50,8 +54,8 @@ struct Flight {
 
 impl Flights {
     /// No calls yet.
-    pub(super) fn new(late: Arc<AtomicU64>) -> Self {
-        Self { known: Mutex::default(), late }
+    pub(super) fn new(late: Arc<AtomicU64>, replies: Option<LateReplies>) -> Self {
+        Self { known: Mutex::default(), late, replies }
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -118,17 +122,38 @@ impl Flights {
         known.forgotten.push_back(Forgotten { id, origin, at: Instant::now() });
     }
 
-    /// Whether the answer with this id comes too late; counts it.
-    pub(super) fn is_late(&self, id: &RequestId) -> bool {
+    /// Whether the answer with this id comes too late; counts it, and tells whoever wants to know what it said.
+    pub(super) fn is_late(&self, id: &RequestId, message: &Map<String, Value>) -> bool {
         let mut known = self.known();
         let Some(place) = known.forgotten.iter().position(|forgotten| forgotten.id == *id) else {
             return false;
         };
-        known.forgotten.remove(place);
+        let forgotten = known.forgotten.remove(place);
+        drop(known);
         let count = self.late.fetch_add(1, Ordering::Relaxed) + 1;
         tracing::debug!(%id, count, "an answer came when nobody waited for it any more");
+        let origin = forgotten.and_then(|forgotten| forgotten.origin);
+        if let (Some(replies), Some(origin)) = (&self.replies, origin) {
+            // One that does not fit is counted.
+            let _full = replies.try_send(LateReply { origin, answer: late_answer(message) });
+        }
         true
     }
+}
+
+fn late_answer(message: &Map<String, Value>) -> LateAnswer {
+    let result = message.get("result");
+    let of = |key: &str| result.and_then(|result| result.get(key));
+    let word = match (result, of("resultType").and_then(Value::as_str)) {
+        (None, _) => LateWord::Refused,
+        (Some(_), None | Some("complete")) if of("task").is_none() => match of("isError") {
+            Some(Value::Bool(true)) => LateWord::Failed,
+            Some(_) | None => LateWord::Succeeded,
+        },
+        (Some(_), _) => LateWord::Unfinished,
+    };
+    let whole = result.or_else(|| message.get("error")).unwrap_or(&Value::Null);
+    LateAnswer { word, digest: Digest::of_json("pilothouse/late/1", whole) }
 }
 
 impl Known {

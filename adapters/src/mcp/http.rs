@@ -259,7 +259,7 @@ impl Client {
             notices: terms.notices.clone(),
             life,
             junk: self.junk.clone(),
-            flights: Arc::new(Flights::new(self.late.clone())),
+            flights: Arc::new(Flights::new(self.late.clone(), terms.late.clone())),
             output_over: Some(output_over.drop_guard()),
         };
         let streams = Streams { output: Source::Read(messages), input: outbox };

@@ -51,7 +51,7 @@ impl PipeConnector {
             notices: terms.notices.clone(),
             life,
             junk: self.junk.clone(),
-            flights: Arc::new(Flights::new(self.late.clone())),
+            flights: Arc::new(Flights::new(self.late.clone(), terms.late.clone())),
             output_over: Some(output_over.drop_guard()),
         };
         let link = Link::open(streams, ends, body, terms).await?;

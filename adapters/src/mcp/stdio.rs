@@ -97,7 +97,7 @@ impl StdioConnector {
             notices: terms.notices.clone(),
             life,
             junk: self.junk.clone(),
-            flights: Arc::new(Flights::new(self.late.clone())),
+            flights: Arc::new(Flights::new(self.late.clone(), terms.late.clone())),
             output_over: Some(output_over.drop_guard()),
         };
         Ok(Arc::new(Link::open(streams, ends, body, terms).await?))

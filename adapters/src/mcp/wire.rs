@@ -206,7 +206,7 @@ impl Wire {
         message: Map<String, Value>,
     ) -> Option<RxJsonRpcMessage<RoleClient>> {
         match id.map(serde_json::from_value::<RequestId>) {
-            Some(Ok(id)) if self.ends.flights.is_late(&id) => None,
+            Some(Ok(id)) if self.ends.flights.is_late(&id, &message) => None,
             Some(Ok(id)) => {
                 let whole = CustomResult(Value::Object(message));
                 Some(JsonRpcMessage::response(ServerResult::CustomResult(whole), id))

@@ -21,6 +21,7 @@ use super::log::{
     CHECKPOINTS, GRANTS, JOURNAL, LEDGER, prefix_of_key, read_record, read_whole_part, topic_of, topic_prefix,
 };
 use super::pages::each_pair;
+use super::sealed::check_seal;
 use super::{Keyspace, Store};
 
 /// How often a log is read that looks damaged: while its writer writes, a page may hold half of a batch, and what is too
@@ -34,8 +35,10 @@ const LOOKS: usize = 3;
 pub async fn read(store: &dyn Store) -> Result<AuditBooks, StoreError> {
     // Topics before ledger and grants: what they rest on was durable before. The mark before topics: what it says that a
     // topic has recorded was durable before.
+    check_seal(store).await?;
     let durable = store.mark(Keyspace::Ledger).await?.map_or(0, |mark| mark.sequence);
     let mut books = AuditBooks { durable, ..AuditBooks::default() };
+    books.damage.extend(store.lost().map(|lost| AuditFault::EndLost { reason: lost.to_string() }));
     for topic in topics(store, &mut books.damage).await? {
         match Found::read(store, &topic).await? {
             Found::Removed => {
@@ -62,13 +65,21 @@ async fn topics(store: &dyn Store, damage: &mut Vec<AuditFault>) -> Result<BTree
         }
         None => odd += 1,
     };
-    each_pair(store, Keyspace::Head, &[], |(key, _)| {
+    let heads = each_pair(store, Keyspace::Head, &[], |(key, _)| {
         keep(topic_of(&key));
         Ok(())
-    })
-    .await?;
+    });
+    let mut hidden = told(heads.await)?.err();
     let mut after = None;
-    while let Some((key, _)) = store.scan(Keyspace::Journal, Vec::new(), after, 1).await?.pop() {
+    loop {
+        let key = match told(store.scan(Keyspace::Journal, Vec::new(), after, 1).await)? {
+            Ok(mut pairs) => pairs.pop().map(|(key, _)| key),
+            Err(error) => {
+                hidden.get_or_insert(error);
+                None
+            }
+        };
+        let Some(key) = key else { break };
         let prefix = prefix_of_key(&key);
         let topic = prefix.and_then(topic_of);
         // Past all records of this topic, or past this key.
@@ -76,6 +87,7 @@ async fn topics(store: &dyn Store, damage: &mut Vec<AuditFault>) -> Result<BTree
         after = Some(past.filter(|past| *past > key).unwrap_or(key));
         keep(topic);
     }
+    damage.extend(hidden.map(|error| damaged(AuditLog::Topic, None, 0, error)));
     if odd > 0 {
         let reason = format!("{odd} keys of topics name no topic");
         damage.push(AuditFault::Damaged { log: AuditLog::Topic, topic: None, whole: 0, reason });
@@ -138,8 +150,17 @@ impl Found {
             Ok(None) => (Head::default(), Some(no_head())),
             Err(error) => (Head::default(), Some(error.clone())),
         };
+        let open = store.get(Keyspace::Open, prefix.to_vec()).await?.is_some();
         match head.presence {
-            Present::Removed => return Ok(Self::Removed),
+            // A start looks at it until its records are gone.
+            Present::Removed if open => return Ok(Self::Removed),
+            Present::Removed => {
+                let left = store.scan(Keyspace::Journal, prefix.to_vec(), None, 1).await?;
+                if left.is_empty() {
+                    return Ok(Self::Removed);
+                }
+                fault.get_or_insert_with(not_removed);
+            }
             Present::Yes => records.after_turn = head.used.turn,
         }
         let reached = match told(past(store, prefix, &head, &mut records).await)? {
@@ -152,7 +173,8 @@ impl Found {
         let range = (head.kept_from, reached);
         let part = read_whole_part::<TopicEvent>(store, Keyspace::Journal, prefix, &JOURNAL, range).await?;
         records.records = part.records;
-        Ok(Self::Kept { records, fault: fault.or(part.fault) })
+        let cut = (!open && ends_in_turn(&records.records)).then(cut_in_turn);
+        Ok(Self::Kept { records, fault: fault.or(part.fault).or(cut) })
     }
 }
 
@@ -186,6 +208,24 @@ async fn past(
         return Ok(reached);
     }
     Err(StoreError::Damaged { reason: "a checkpoint of the topic is gone".to_owned() })
+}
+
+/// Whether a turn has begun in a journal and not ended.
+fn ends_in_turn(records: &[Record<TopicEvent>]) -> bool {
+    let bound = |record: &Record<TopicEvent>| {
+        let begins = matches!(record.payload, TopicEvent::TurnStarted { .. });
+        let ends = matches!(record.payload, TopicEvent::TurnFinished { .. });
+        (begins || ends).then_some(begins)
+    };
+    records.iter().rev().find_map(bound).unwrap_or(false)
+}
+
+fn not_removed() -> StoreError {
+    StoreError::Damaged { reason: "it was removed, and its records are there".to_owned() }
+}
+
+fn cut_in_turn() -> StoreError {
+    StoreError::Damaged { reason: "it ends within a turn, and no turn of its topic is open".to_owned() }
 }
 
 /// What of a head changes when records are removed.

@@ -34,16 +34,27 @@ pub async fn each_pair_after(
     after: Option<Vec<u8>>,
     mut visit: impl FnMut(Pair) -> Result<ControlFlow<()>, StoreError> + Send,
 ) -> Result<(), StoreError> {
-    let scan = |after| store.scan(keyspace, prefix.to_vec(), after, PAGE);
-    let mut page = scan(after).await?;
+    let scan = |after, most| store.scan(keyspace, prefix.to_vec(), after, most);
+    let (mut from, mut most) = (after, PAGE);
+    let mut scanned = scan(from.clone(), most);
     loop {
-        let next = (page.len() >= PAGE).then(|| scan(page.last().map(|(key, _)| key.clone())));
+        let page = match scanned.await {
+            // What lies before the pair that cannot be read is seen all the same.
+            Err(StoreError::Damaged { .. }) if most > 1 => {
+                most = 1;
+                scanned = scan(from.clone(), most);
+                continue;
+            }
+            page => page?,
+        };
+        from = page.last().map(|(key, _)| key.clone());
+        let next = (page.len() >= most).then(|| scan(from.clone(), most));
         for pair in page {
             if visit(pair)?.is_break() {
                 return Ok(());
             }
         }
         let Some(next) = next else { return Ok(()) };
-        page = next.await?;
+        scanned = next;
     }
 }

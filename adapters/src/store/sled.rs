@@ -33,6 +33,7 @@ mod marks;
 pub struct SledStore {
     committer: Arc<Committer>,
     store_id: StoreId,
+    lost: Option<StoreError>,
 }
 
 impl SledStore {
@@ -64,8 +65,8 @@ impl SledStore {
         match opening.await {
             Ok(disk) => {
                 let disk = disk?;
-                let store_id = StoreId(disk.store_id());
-                Ok(Self { committer: Arc::new(Committer::new(disk, runtime)), store_id })
+                let (store_id, lost) = (StoreId(disk.store_id()), disk.lost());
+                Ok(Self { committer: Arc::new(Committer::new(disk, runtime)), store_id, lost })
             }
             Err(ended) if ended.is_panic() => {
                 Err(StoreError::Damaged { reason: "sled gave up while it read the directory".into() })
@@ -106,6 +107,10 @@ impl Store for SledStore {
 
     fn mark(&self, keyspace: Keyspace) -> BoxFuture<'_, Result<Option<Mark>, StoreError>> {
         self.committer.read(move |disk| Ok(disk.mark(keyspace)))
+    }
+
+    fn lost(&self) -> Option<StoreError> {
+        self.lost.clone()
     }
 
     /// Makes everything durable that was appended, then frees the directory: it can be opened again at once.

@@ -113,6 +113,12 @@ pub enum AuditFault {
         /// Which of its script's calls.
         number: u32,
     },
+    /// The store has lost its end: records of any log may be missing behind its last one.
+    #[error("the store has lost its end, and records of any log may be missing: {reason}")]
+    EndLost {
+        /// What is known of it.
+        reason: String,
+    },
 }
 
 fn log_name(log: AuditLog, topic: Option<&TopicId>) -> String {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::approval::{Card, Verdict};
-use crate::call::{CallReceipt, CallResult};
+use crate::call::{CallReceipt, CallResult, LateAnswer};
 use crate::digest::Digest;
 use crate::id::{ApprovalId, Attempt, CallId, GrantId, MessageId, StepRef, TurnId};
 use crate::json::JsonText;
@@ -128,6 +128,13 @@ pub enum TopicCommand {
         attempt: Attempt,
         /// What happened.
         news: NestedNews,
+    },
+    /// The server answered a call when nobody waited for it any more.
+    CallAnsweredLate {
+        /// The call.
+        call: CallId,
+        /// What it said.
+        answer: LateAnswer,
     },
 }
 

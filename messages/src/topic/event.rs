@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::approval::Verdict;
-use crate::call::{CallReceipt, CallResult};
+use crate::call::{CallReceipt, CallResult, LateAnswer};
 use crate::id::{ApprovalId, Attempt, CallId, GrantId, MessageId, StepId, StepRef, TurnId};
 use crate::json::JsonText;
 use crate::model::{FinishReason, Usage};
@@ -254,6 +254,15 @@ pub enum TopicEvent {
         /// What happened.
         news: NestedNews,
     },
+    /// The server answered when nobody waited for it any more. Nothing follows from it.
+    CallAnsweredLate {
+        /// The call.
+        call: CallId,
+        /// What it said.
+        answer: LateAnswer,
+        /// When.
+        at: Timestamp,
+    },
 }
 
 impl TopicEvent {
@@ -268,7 +277,8 @@ impl TopicEvent {
             | Self::MessageDropped { at, .. }
             | Self::MessageResent { at, .. }
             | Self::TurnResumed { at, .. }
-            | Self::Slept { at } => Some(*at),
+            | Self::Slept { at }
+            | Self::CallAnsweredLate { at, .. } => Some(*at),
             Self::StepStarted { .. }
             | Self::TextAppended { .. }
             | Self::StepReplied { .. }
@@ -300,6 +310,7 @@ impl TopicEvent {
             Self::TextAppended { .. }
             | Self::CallSent { .. }
             | Self::CardOpened { .. }
+            | Self::CallAnsweredLate { .. }
             | Self::Nested { news: NestedNews::Sent { .. }, .. } => true,
             Self::Configured { .. }
             | Self::MessageAccepted { .. }

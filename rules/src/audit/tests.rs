@@ -3,7 +3,7 @@ use pilothouse_messages::audit::{
     AuditBasis, AuditBooks, AuditFact, AuditFault, AuditGap, AuditLog, AuditReport, AuditTool,
     ScriptCallFact, TopicRecords,
 };
-use pilothouse_messages::call::{CallOutcome, CallResult};
+use pilothouse_messages::call::{CallOutcome, CallResult, LateAnswer, LateWord};
 use pilothouse_messages::digest::Digest;
 use pilothouse_messages::grant::{Grant, GrantEnd, GrantPlace, GrantSubject};
 use pilothouse_messages::id::{
@@ -387,6 +387,17 @@ fn a_call_of_a_script_says_why_it_ran_and_needs_a_basis_that_holds() {
     let expected = [(1, allowed), (1, finished), (2, answered)];
     let expected = expected.map(|(number, what)| AuditFact::ScriptCall { call, number, what });
     assert_eq!(facts, expected);
+}
+
+#[test]
+fn a_late_answer_is_a_row_of_its_call_and_no_fault() {
+    let answer = LateAnswer { word: LateWord::Failed, digest: Digest([3; 32]) };
+    let mut journal = ran(PermissionMode::AcceptEdits, Effect::Edits, RunBasis::Mode);
+    journal.push(TopicEvent::CallAnsweredLate { call: call(), answer, at: Timestamp(99) });
+    let report = drawn(vec![], vec![], journal);
+    let last = report.rows.last().map(|row| (row.at, row.fact.clone()));
+    assert_eq!(last, Some((Timestamp(99), AuditFact::AnsweredLate { call: call(), answer })));
+    assert_eq!(report.faults, []);
 }
 
 #[test]

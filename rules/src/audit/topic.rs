@@ -121,6 +121,9 @@ impl Reader<'_> {
                 self.edits.insert(*call, arguments.clone());
             }
             TopicEvent::Nested { call, news } => self.nested(*call, news),
+            TopicEvent::CallAnsweredLate { call, answer, at: _ } => {
+                self.row(AuditFact::AnsweredLate { call: *call, answer: *answer });
+            }
             TopicEvent::MessageAccepted { .. }
             | TopicEvent::MessageDropped { .. }
             | TopicEvent::MessageResent { .. }

@@ -119,6 +119,7 @@ impl TopicState {
                 Told::new()
             }
             TopicEvent::Nested { call, news } => self.note_nested(*call, news),
+            TopicEvent::CallAnsweredLate { .. } => Told::new(),
         }
     }
 

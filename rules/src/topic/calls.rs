@@ -1,8 +1,8 @@
 //! What comes back about calls: they were sent, they returned, their card is open, decided, expired or refused.
 
 use pilothouse_messages::approval::Verdict;
-use pilothouse_messages::call::{CallOutcome, CallReceipt, CallResult};
-use pilothouse_messages::id::{ApprovalId, Attempt, CallId};
+use pilothouse_messages::call::{CallOutcome, CallReceipt, CallResult, LateAnswer};
+use pilothouse_messages::id::{ApprovalId, Attempt, CallId, TurnId};
 use pilothouse_messages::json::JsonText;
 use pilothouse_messages::topic::command::Payment;
 use pilothouse_messages::topic::{
@@ -64,6 +64,15 @@ impl<'a> Draft<'a> {
         if receipt.bytes() <= RECEIPT_BYTES_MAX {
             self.event(TopicEvent::CallReceipted { call, attempt, receipt: receipt.clone() });
         }
+        self.noted()
+    }
+
+    /// Only recorded: the call has its one result, or will have that of another attempt.
+    pub(super) fn answered_late(mut self, call: CallId, answer: LateAnswer) -> Ruling {
+        if call.turn == TurnId::default() || call.turn > self.state.last_turn() {
+            return Err(TopicRejection::Stale);
+        }
+        self.event(TopicEvent::CallAnsweredLate { call, answer, at: self.now });
         self.noted()
     }
 

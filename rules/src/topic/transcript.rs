@@ -103,7 +103,8 @@ impl Transcript {
             | TopicEvent::TurnResumed { .. }
             | TopicEvent::TurnTermsSet { .. }
             // A model is told what its script returned.
-            | TopicEvent::Nested { .. } => {}
+            | TopicEvent::Nested { .. }
+            | TopicEvent::CallAnsweredLate { .. } => {}
         }
     }
 

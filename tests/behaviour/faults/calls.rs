@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use pilothouse::audit::{AuditFact, LateWord};
 use pilothouse::call::CallOutcome;
 use pilothouse::model::scripted::Step;
 use pilothouse::prelude::*;
@@ -85,6 +86,37 @@ async fn a_call_that_timed_out_is_cancelled_and_neither_sent_again_nor_taken_for
     assert!(
         !offering.methods().iter().any(|method| method == "initialize") || offering.connections_ever() == 1
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_comes_too_late_is_in_the_audit_and_changes_nothing() {
+    let faults = json!([{"delay": {"on": {"tool": "count"}, "ms": 90_000}}, {"late_reply": {"on": {"tool": "count"}, "ms": 100}}]);
+    let offering = offers(faults);
+    let steps = [call("a", "count", json!({})), Step::text("Done.")];
+    let mut stage = plays(steps).server(counting(&offering)).raise().await;
+    stage.say("Go.").await;
+    assert_eq!(stage.until_end().await, StopReason::Completed);
+    let before = stage.view();
+    let mut late = Vec::new();
+    for _ in 0..600 {
+        let report = stage.runtime.audit().await.expect("it reads");
+        assert_eq!(report.faults, []);
+        late = report
+            .rows
+            .iter()
+            .filter_map(|row| match row.fact {
+                AuditFact::AnsweredLate { call, answer } => Some((call.to_string(), answer.word)),
+                _ => None,
+            })
+            .collect();
+        if !late.is_empty() {
+            break;
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(late, [("1.1.0".to_owned(), LateWord::Succeeded)]);
+    assert_eq!((stage.view(), stage.server("a").view().late_answers), (before, 1));
+    assert_eq!(stage.results()[0].outcome, CallOutcome::TimedOut);
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,17 +6,23 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use pilothouse::approval::Verdict;
 use pilothouse::audit::{
     AuditBasis, AuditFact, AuditGap, AuditReport, AuditRow, AuditTool, ScriptCallFact, audit_store,
 };
 use pilothouse::error::StoreError;
-use pilothouse::store::Store;
 use pilothouse::store::sled::SledStore;
+use pilothouse::store::{SealedStore, Sealer, Store};
+use tokio::time::{Instant, sleep};
 
 /// The most that is shown of one text.
 const SHOWN_CHARS: usize = 200;
+/// How long a lock that is just being given up is waited for.
+const LOCK_WAIT: Duration = Duration::from_secs(1);
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Why a directory was not audited.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +31,9 @@ pub enum AuditError {
     /// It holds no store.
     #[error("\"{}\" holds no store: name the data directory of a runtime", .0.display())]
     NoStore(PathBuf),
+    /// It is a file.
+    #[error("\"{}\" is a file: name the data directory that it is in", .0.display())]
+    File(PathBuf),
     /// A runtime has it.
     #[error("\"{}\" is in use: stop its runtime, or ask it for Runtime::audit", .0.display())]
     InUse(PathBuf),
@@ -49,29 +58,64 @@ pub enum AuditError {
 /// # Cancel safety
 /// Safe: it only reads; the copy goes with the future.
 pub async fn of_directory(directory: &Path) -> Result<AuditReport, AuditError> {
+    read(directory, None).await
+}
+
+/// As [`of_directory`], for a store that was sealed.
+///
+/// # Errors
+/// As there; a sealer that does not fit is told as a [`StoreError::Sealed`].
+///
+/// # Cancel safety
+/// As there.
+pub async fn of_sealed_directory(
+    directory: &Path,
+    sealer: Arc<dyn Sealer>,
+) -> Result<AuditReport, AuditError> {
+    read(directory, Some(sealer)).await
+}
+
+async fn read(directory: &Path, sealer: Option<Arc<dyn Sealer>>) -> Result<AuditReport, AuditError> {
     let failed = |source| AuditError::Copy { path: directory.to_owned(), source };
+    if directory.is_file() {
+        return Err(AuditError::File(directory.to_owned()));
+    }
     if !directory.join("db").is_file() {
         return Err(AuditError::NoStore(directory.to_owned()));
     }
     let copy = tempfile::tempdir().map_err(failed)?;
     {
-        let _held = hold(directory)?;
+        let _held = hold(directory).await?;
         copy_files(directory, copy.path()).map_err(failed)?;
     }
     let store = SledStore::open(copy.path()).await?;
-    let report = audit_store(&store).await;
+    let report = match sealer {
+        None => audit_store(&store).await,
+        Some(sealer) => match SealedStore::open(Arc::new(store.clone()), sealer).await {
+            Ok(sealed) => audit_store(&sealed).await,
+            Err(error) => Err(error),
+        },
+    };
     // The copy goes anyway.
     drop(store.close().await);
     Ok(report?)
 }
 
-/// The lock that an open store holds; a directory without one was never opened by a runtime of ours.
-fn hold(directory: &Path) -> Result<Option<File>, AuditError> {
-    let Ok(file) = File::open(directory.join("lock")) else { return Ok(None) };
-    match fs2::FileExt::try_lock_shared(&file) {
-        Ok(()) => Ok(Some(file)),
-        Err(_held) => Err(AuditError::InUse(directory.to_owned())),
+/// The lock that an open store holds; a directory without one was never opened by a runtime of ours. One that is just
+/// being given up is waited for.
+async fn hold(directory: &Path) -> Result<File, AuditError> {
+    let file = File::open(directory.join("lock")).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => AuditError::NoStore(directory.to_owned()),
+        _ => AuditError::Copy { path: directory.to_owned(), source },
+    })?;
+    let deadline = Instant::now() + LOCK_WAIT;
+    while fs2::FileExt::try_lock_shared(&file).is_err() {
+        if Instant::now() >= deadline {
+            return Err(AuditError::InUse(directory.to_owned()));
+        }
+        sleep(LOCK_PAUSE).await;
     }
+    Ok(file)
 }
 
 fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
@@ -168,6 +212,9 @@ fn fact(fact: &AuditFact) -> String {
             format!("question {question} ended: {} ({who})", name(word))
         }
         AuditFact::Finished { call, attempt: _, outcome } => format!("call {call} ended: {}", name(outcome)),
+        AuditFact::AnsweredLate { call, answer } => {
+            format!("call {call} was answered when nobody waited for it any more: {}", name(&answer.word))
+        }
         AuditFact::ScriptCall { call, number, what } => {
             format!("call {number} of the script of {call} {}", of_script(what))
         }

@@ -12,6 +12,7 @@ mod full;
 mod run;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
@@ -108,13 +109,17 @@ fn damage(file: &Path, damage: Damage, dice: &mut Dice) {
     let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     let reach = 4_096 << dice.below(5);
     let back = usize::try_from(dice.below(reach)).expect("it fits");
-    let at = end.saturating_sub(back + 1);
-    match damage {
-        Damage::Cut => bytes.truncate(at),
-        Damage::Zeroed => bytes[at..end.min(at + 512)].fill(0),
-        Damage::Flipped => bytes[at] ^= 1 << dice.below(8),
-    }
+    spoil(&mut bytes, damage, end.saturating_sub(back + 1)..end, dice);
     std::fs::write(file, bytes).expect("it can be written");
+}
+
+/// Damages what was written, at the beginning of this range.
+fn spoil(bytes: &mut Vec<u8>, damage: Damage, Range { start, end }: Range<usize>, dice: &mut Dice) {
+    match damage {
+        Damage::Cut => bytes.truncate(start),
+        Damage::Zeroed => bytes[start..end.min(start + 512)].fill(0),
+        Damage::Flipped => bytes[start] ^= 1 << dice.below(8),
+    }
 }
 
 fn copied(from: &Path, to: &Path) {
@@ -167,6 +172,50 @@ async fn the_end_of_a_store_that_a_disk_has_spoilt_is_told_and_never_taken_for_t
     }
     println!("seed {seed}: {told} spoilt ends told, {whole} without a loss; {kinds:?}");
     assert!(told > 0, "some of {whole} ends had to be spoilt");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wherever_a_disk_has_spoilt_a_store_its_history_is_the_same_or_the_damage_is_told() {
+    let (places, seed) = (number("PILOTHOUSE_KILLS", KILLS) / 5, number("PILOTHOUSE_SEED", 1));
+    let directory = tempfile::tempdir().expect("there is a temporary directory");
+    let (data, marks) = (directory.path().join("data"), directory.path().join("marks"));
+    let mut dice = Dice::new(seed);
+    let mut run = Run::start(&data, &marks);
+    run.works_until(12, Duration::from_secs(20), &mut dice);
+    run.end();
+    let truth = audited(&data).await;
+    assert!(truth.faults.is_empty() && truth.rows.len() > 40, "{:?}", truth.faults);
+    let whole = std::fs::read(data.join("db")).expect("it is there");
+    let end = whole.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+
+    // The test itself does no damage.
+    let copy = directory.path().join("copy");
+    copied(&data, &copy);
+    assert_eq!(audited(&copy).await, truth);
+    std::fs::remove_dir_all(&copy).expect("it can be removed");
+
+    let (mut told, mut same) = (0, 0);
+    for place in 0..places {
+        // One place in each of so many equal parts.
+        let part = end as u64 / places;
+        let at = usize::try_from(place * part + dice.below(part.max(1))).expect("it fits");
+        for kind in [Damage::Cut, Damage::Zeroed, Damage::Flipped] {
+            copied(&data, &copy);
+            let mut bytes = whole.clone();
+            spoil(&mut bytes, kind, at..end, &mut dice);
+            std::fs::write(copy.join("db"), bytes).expect("it can be written");
+            match of_directory(&copy).await {
+                Ok(report) if report.faults.is_empty() => {
+                    same += 1;
+                    assert_eq!(report, truth, "seed {seed}, {kind:?} at {at} of {end}");
+                }
+                Ok(_) | Err(_) => told += 1,
+            }
+            std::fs::remove_dir_all(&copy).expect("it can be removed");
+        }
+    }
+    println!("seed {seed}: {told} damages told, {same} without effect");
+    assert!(told > same, "{told} told, {same} without effect");
 }
 
 #[test]

@@ -2,15 +2,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use pilothouse_messages::call::{LateAnswer, LateWord};
+use pilothouse_messages::digest::Digest;
 use pilothouse_messages::id::TopicId;
 use rmcp::model::RequestId;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
 use tokio::sync::watch;
 use tokio::time::advance;
 
 use super::{FORGOTTEN_MAX, Flights};
 use crate::asks::Origin;
-use crate::server::Pulse;
+use crate::server::{LateReply, Pulse};
 
 const PATIENCE: Duration = Duration::from_secs(600);
 
@@ -71,7 +74,7 @@ fn asked_of(gone: &[&str], then: &[Then], live: &str) -> Origin {
     }
     for then in then {
         match then {
-            Then::Answer => assert!(flights.is_late(&RequestId::Number(0))),
+            Then::Answer => assert!(flights.is_late(&RequestId::Number(0), &Map::new())),
             Then::Forget(many) => {
                 (0..*many).for_each(|n| flights.forget(RequestId::Number(100 + n), None));
             }
@@ -115,11 +118,40 @@ async fn a_call_that_was_given_up_long_ago_asks_nothing_more() {
 #[test]
 fn an_answer_is_late_once_and_what_is_remembered_is_bounded() {
     let late = Arc::new(AtomicU64::new(0));
-    let flights = Flights::new(late.clone());
+    let flights = Flights::new(late.clone(), None);
     let id = |number: usize| RequestId::Number(i64::try_from(number).unwrap());
     for number in 0..=FORGOTTEN_MAX {
         flights.forget(id(number), None);
     }
-    let found = [0, 1, 1, FORGOTTEN_MAX, FORGOTTEN_MAX + 1].map(|number| flights.is_late(&id(number)));
+    let found =
+        [0, 1, 1, FORGOTTEN_MAX, FORGOTTEN_MAX + 1].map(|number| flights.is_late(&id(number), &Map::new()));
     assert_eq!((found, late.load(Ordering::Relaxed)), ([false, true, false, true, false], 2));
+}
+
+#[tokio::test]
+async fn what_a_late_answer_said_is_told_if_it_was_a_calls_and_there_is_room() {
+    let (replies, mut told) = mpsc::channel(5);
+    let flights = Flights::new(Arc::default(), Some(replies));
+    let rows = [
+        (json!({"result": {"content": []}}), LateWord::Succeeded),
+        (json!({"result": {"content": [], "isError": true}}), LateWord::Failed),
+        (json!({"error": {"code": -32603, "message": "no"}}), LateWord::Refused),
+        (json!({"result": {"resultType": "input_required"}}), LateWord::Unfinished),
+        (json!({"result": {"task": {"taskId": "1"}}}), LateWord::Unfinished),
+    ];
+    let answered = |n: i64, answer: &Value, origin: Option<Origin>| {
+        flights.forget(RequestId::Number(n), origin);
+        assert!(flights.is_late(&RequestId::Number(n), answer.as_object().unwrap()));
+        assert!(!flights.is_late(&RequestId::Number(n), &Map::new()), "once");
+    };
+    answered(9, &rows[0].0, None);
+    for (answer, _) in rows.iter().chain(&rows) {
+        answered(1, answer, Some(of("t")));
+    }
+    for (answer, word) in &rows {
+        let whole = answer.get("result").or(answer.get("error")).unwrap();
+        let answer = LateAnswer { word: *word, digest: Digest::of_json("pilothouse/late/1", whole) };
+        assert_eq!(told.try_recv(), Ok(LateReply { origin: of("t"), answer }));
+    }
+    assert!(told.try_recv().is_err(), "what did not fit is only counted");
 }

@@ -35,9 +35,14 @@ impl Stored {
 
     fn journal(mut self, topic: &str, records: impl IntoIterator<Item = u64>) -> Self {
         for n in records {
-            let record = JOURNAL.encode(n, Digest([0; 32]), &event(n)).unwrap();
-            put_record(&mut self.0, Keyspace::Journal, &topic_prefix(&id(topic)), n, &record);
+            self = self.event(topic, n, &event(n));
         }
+        self
+    }
+
+    fn event(mut self, topic: &str, n: u64, event: &TopicEvent) -> Self {
+        let record = JOURNAL.encode(n, Digest([0; 32]), event).unwrap();
+        put_record(&mut self.0, Keyspace::Journal, &topic_prefix(&id(topic)), n, &record);
         self
     }
 
@@ -107,7 +112,15 @@ async fn each_journal_is_read_as_its_head_says_or_the_damage_is_told() {
     let whole = || stored().head("t", head()).journal("t", 1..=4);
     check("whole", whole(), &[("t", &[1, 2, 3, 4])], &[]).await;
     check("nothing yet", stored().head("t", head()), &[("t", &[])], &[]).await;
-    check("removed, cut off half-way", stored().head("t", removed).journal("t", 3..=4), &[], &[]).await;
+    let left = || stored().head("t", removed).journal("t", 3..=4);
+    let open = left().raw(Keyspace::Open, &topic_prefix(&id("t")), b"t");
+    check("removed, cut off half-way", open, &[], &[]).await;
+    check("removed in its head alone", left(), &[("t", &[])], &[(t, 0, "its records are there")]).await;
+    let begun = TopicEvent::TurnStarted { turn: TurnId(1), messages: vec![], at: Timestamp(1) };
+    let begun = || stored().head("t", head()).event("t", 1, &begun);
+    check("a turn is open", begun().raw(Keyspace::Open, &topic_prefix(&id("t")), b"t"), &[("t", &[1])], &[])
+        .await;
+    check("none is open", begun(), &[("t", &[1])], &[(t, 1, "it ends within a turn")]).await;
     check("no head", stored().journal("t", 1..=2), &[("t", &[1, 2])], &[(t, 2, "its head is gone")]).await;
     let odd = || stored().journal("t", 1..=2).raw(Keyspace::Head, &topic_prefix(&id("t")), b"odd");
     check("a head that is none", odd(), &[("t", &[1, 2])], &[(t, 2, "cannot be read")]).await;

@@ -5,6 +5,7 @@ use std::io;
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use pilothouse_messages::digest::Digest;
@@ -12,7 +13,7 @@ use pilothouse_messages::error::StoreError;
 use pilothouse_messages::record::{Chain, Format};
 
 use super::directory::{self, Deadline, Hold};
-use super::marks::Marks;
+use super::marks::{Kept, Marks};
 use crate::store::{BATCH_BYTES_MAX, Batch, Change, Keyspace, Mark, Pair, StoreId, stored_key};
 
 /// The store's own record, under [`FORMAT_KEY`] in [`Keyspace::Meta`]; its payload is the store id.
@@ -20,6 +21,8 @@ const META: Format = Format { keyspace: "meta", version: 1, chain: Chain::None }
 const FORMAT_KEY: &[u8] = b"format";
 /// There once the first mark is written.
 const MARKED_KEY: &[u8] = b"marked";
+/// How many groups were written; the mark of [`Keyspace::Meta`] says how many of them were synced.
+const GROUPS_KEY: &[u8] = b"groups";
 /// Pages that sled keeps in memory (64 MiB); its own default is 1 GiB.
 const CACHE_BYTES: u64 = 64 << 20;
 
@@ -32,6 +35,10 @@ pub(super) struct Disk {
     store_id: [u8; 16],
     /// How far logs have come, in a file that sled knows nothing of.
     marks: Mutex<Marks>,
+    /// Groups that were written.
+    groups: AtomicU64,
+    /// What the file of marks says was synced, and sled does not have.
+    lost: Option<StoreError>,
     /// Given up last: nobody else opens the directory while sled is still closing it.
     _hold: Hold,
 }
@@ -47,13 +54,22 @@ impl Disk {
         let file = file.map_err(|error| directory::unusable(&path, &error))?;
         let marks = Marks::open(&path)?;
         let blank = marks.is_blank();
-        let mut disk = Self { db: Some(db), file, store_id: [0; 16], marks: Mutex::new(marks), _hold: hold };
+        let mut disk = Self {
+            db: Some(db),
+            file,
+            store_id: [0; 16],
+            marks: Mutex::new(marks),
+            groups: AtomicU64::new(0),
+            lost: None,
+            _hold: hold,
+        };
         if blank && disk.get(Keyspace::Meta, MARKED_KEY)?.is_some() {
             let reason = "the file of marks is gone, so nobody can tell whether records are missing".into();
             return Err(StoreError::Damaged { reason });
         }
+        disk.look_at_end()?;
         disk.store_id = disk.identify(&path)?;
-        if !blank && disk.get(Keyspace::Meta, MARKED_KEY)?.is_none() {
+        if !blank && disk.lost.is_none() && disk.get(Keyspace::Meta, MARKED_KEY)?.is_none() {
             // Its first mark was the last thing that a killed process wrote.
             disk.note_marked()?;
         }
@@ -64,6 +80,27 @@ impl Disk {
         Ok(disk)
     }
 
+    /// Compares how far sled has come with what was synced. A log of sled's that lost its end begins anew before that.
+    fn look_at_end(&mut self) -> Result<(), StoreError> {
+        let groups = self.get(Keyspace::Meta, GROUPS_KEY)?;
+        let damaged = || StoreError::Damaged { reason: "the number of groups cannot be read".to_owned() };
+        let groups = groups.map(|bytes| bytes.try_into().map(u64::from_be_bytes).map_err(|_| damaged()));
+        let groups = groups.transpose()?.unwrap_or_default();
+        let synced = self.mark(Keyspace::Meta).map_or(0, |mark| mark.sequence);
+        self.groups = AtomicU64::new(groups);
+        if groups < synced {
+            let gone = synced - groups;
+            let reason = format!("its end is gone, with the last {gone} groups that were acknowledged");
+            self.lost = Some(StoreError::Damaged { reason });
+        }
+        Ok(())
+    }
+
+    /// What was acknowledged and is gone.
+    pub(super) fn lost(&self) -> Option<StoreError> {
+        self.lost.clone()
+    }
+
     pub(super) fn store_id(&self) -> [u8; 16] {
         self.store_id
     }
@@ -72,6 +109,10 @@ impl Disk {
     fn identify(&self, path: &Path) -> Result<[u8; 16], StoreError> {
         if let Some(record) = self.get(Keyspace::Meta, FORMAT_KEY)? {
             return Ok(META.decode(&record)?.payload);
+        }
+        if self.lost.is_some() {
+            // What is left is evidence, and names no store any more.
+            return Ok([0; 16]);
         }
         if !self.db()?.is_empty() {
             let reason = "it holds data, but not the record that every store begins with".into();
@@ -91,6 +132,9 @@ impl Disk {
 
     /// Writes batches in order; each of them is whole after a crash, or not there.
     pub(super) fn apply(&self, batches: Vec<Batch>) -> Result<(), StoreError> {
+        if let Some(lost) = self.lost() {
+            return Err(lost);
+        }
         let mut merged = ::sled::Batch::default();
         let (mut bytes, mut changes) = (0, 0);
         for batch in batches {
@@ -109,6 +153,9 @@ impl Disk {
             }
         }
         if changes > 0 {
+            // With the last of them, so that a store which has this number has all before it.
+            let groups = self.groups.fetch_add(1, Ordering::Relaxed) + 1;
+            merged.insert(stored_key(Keyspace::Meta, GROUPS_KEY), &groups.to_be_bytes());
             self.db()?.apply_batch(merged).map_err(engine_error)?;
         }
         Ok(())
@@ -124,14 +171,15 @@ impl Disk {
         self.marks.lock().unwrap_or_else(PoisonError::into_inner).get(keyspace)
     }
 
-    /// Writes marks of what has just been synced.
+    /// Writes marks of what has just been synced. Those of logs are brought to the disk; how many groups there are need
+    /// not be, so that a sync of a group without them costs no second one.
     pub(super) fn write_marks(&self, written: &[Mark]) -> Result<(), StoreError> {
-        if written.is_empty() {
-            return Ok(());
-        }
+        let sequence = self.groups.load(Ordering::Relaxed);
         let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = Mark { keyspace: Keyspace::Meta, sequence, link: Digest([0; 32]) };
         let first = marks.is_blank();
-        marks.write(written)?;
+        let kept = if first || !written.is_empty() { Kept::OnDisk } else { Kept::ByKernel };
+        marks.write(&[written, &[end]].concat(), kept)?;
         if first { self.note_marked() } else { Ok(()) }
     }
 

@@ -23,7 +23,7 @@ const MAGIC: [u8; 2] = *b"PM";
 const SLOT_BYTES: usize = 64;
 const CHECKED_BYTES: usize = 44;
 /// The keyspaces that are marked, in the order of their slots. Frozen; new ones are appended.
-const MARKED: [Keyspace; 2] = [Keyspace::Ledger, Keyspace::Grants];
+const MARKED: [Keyspace; 3] = [Keyspace::Ledger, Keyspace::Grants, Keyspace::Meta];
 
 /// The open file, and what it says.
 pub(super) struct Marks {
@@ -71,10 +71,9 @@ impl Marks {
         self.held[place].map(|(mark, _)| mark)
     }
 
-    /// Writes the last mark of each keyspace and brings them to the disk.
-    pub(super) fn write(&mut self, marks: &[Mark]) -> Result<(), StoreError> {
+    /// Writes the last mark of each keyspace, and brings them to the disk if they are told to be there.
+    pub(super) fn write(&mut self, marks: &[Mark], kept: Kept) -> Result<(), StoreError> {
         let failed = |error: io::Error| StoreError::Io { reason: error.to_string() };
-        let mut wrote = false;
         for (place, keyspace) in MARKED.iter().enumerate() {
             let Some(mark) = marks.iter().rfind(|mark| mark.keyspace == *keyspace) else { continue };
             let slot = self.held[place].map_or(0, |(_, slot)| 1 - slot);
@@ -82,10 +81,21 @@ impl Marks {
             self.file.seek(SeekFrom::Start(offset)).map_err(failed)?;
             self.file.write_all(&bytes_of(mark)).map_err(failed)?;
             self.held[place] = Some((*mark, slot));
-            wrote = true;
         }
-        if wrote { self.file.sync_data().map_err(failed) } else { Ok(()) }
+        match kept {
+            Kept::OnDisk => self.file.sync_data().map_err(failed),
+            Kept::ByKernel => Ok(()),
+        }
     }
+}
+
+/// Where marks are once they are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kept {
+    /// On the disk.
+    OnDisk,
+    /// With the kernel, which writes them when it likes. What the disk has is an older mark then, and as true.
+    ByKernel,
 }
 
 fn bytes_of(mark: &Mark) -> [u8; SLOT_BYTES] {

@@ -9,7 +9,7 @@ use tokio::runtime::{Builder, Handle};
 
 use super::committer::Committer;
 use super::disk::Disk;
-use super::marks::{MARK_FILE, Marks};
+use super::marks::{Kept, MARK_FILE, Marks};
 use super::{SledLane, SledStore};
 use crate::store::{Batch, Durability, Keyspace, LAZY_WITHIN, Lane, Mark, Store, StoreId};
 
@@ -26,7 +26,7 @@ async fn after_a_failed_sync_nothing_is_written_and_reads_go_on_until_the_close(
     let mut disk = Disk::open(directory.path()).unwrap();
     disk.break_sync().unwrap();
     let committer = Arc::new(Committer::new(disk, Handle::current()));
-    let store = SledStore { committer, store_id: StoreId::default() };
+    let store = SledStore { committer, store_id: StoreId::default(), lost: None };
     let (one, other) = (store.lane(), store.lane());
     let acks = [one.append(put("a", Durability::Sync)), one.append(put("b", Durability::Sync))];
     for ack in acks {
@@ -139,9 +139,9 @@ fn a_torn_write_of_several_marks_leaves_the_one_before_them() {
     let file = directory.path().join(MARK_FILE);
     for before in 1..=2 {
         let mut marks = Marks::open(directory.path()).unwrap();
-        marks.write(&[mark(before)]).unwrap();
+        marks.write(&[mark(before)], Kept::OnDisk).unwrap();
         let whole = std::fs::read(&file).unwrap();
-        marks.write(&[mark(8), mark(9)]).unwrap();
+        marks.write(&[mark(8), mark(9)], Kept::OnDisk).unwrap();
         // Whatever the write has changed is torn.
         let mut torn = std::fs::read(&file).unwrap();
         for (place, byte) in torn.iter_mut().enumerate() {
@@ -161,7 +161,7 @@ async fn a_kill_after_the_first_mark_hides_no_loss_of_the_marks_later() {
     let open = async || SledStore::open(directory.path()).await;
     open().await.unwrap().close().await.unwrap();
     // A killed process had written its first mark, and nothing after it.
-    Marks::open(directory.path()).unwrap().write(&[mark(1)]).unwrap();
+    Marks::open(directory.path()).unwrap().write(&[mark(1)], Kept::OnDisk).unwrap();
     open().await.unwrap().close().await.unwrap();
     std::fs::remove_file(directory.path().join(MARK_FILE)).unwrap();
     let opened = open().await;

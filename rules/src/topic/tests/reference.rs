@@ -61,6 +61,7 @@ impl Reference {
             | TopicCommand::Queue(_)
             | TopicCommand::Continue
             | TopicCommand::Tick
+            | TopicCommand::CallAnsweredLate { .. }
             | TopicCommand::Sleep => false,
         }
     }
@@ -148,7 +149,8 @@ impl Reference {
             | TopicEvent::ToolTermsSet { .. }
             | TopicEvent::TurnTermsSet { .. }
             | TopicEvent::Slept { .. }
-            | TopicEvent::Nested { .. } => {}
+            | TopicEvent::Nested { .. }
+            | TopicEvent::CallAnsweredLate { .. } => {}
         }
     }
 

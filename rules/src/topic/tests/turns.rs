@@ -1,6 +1,7 @@
 //! Opening, configuring, and turns from their message to their stop reason.
 
-use pilothouse_messages::call::{CallOutcome, CallResult};
+use pilothouse_messages::call::{CallOutcome, CallResult, LateAnswer, LateWord};
+use pilothouse_messages::digest::Digest;
 use pilothouse_messages::id::{Attempt, TenantId};
 use pilothouse_messages::limits::Limits;
 use pilothouse_messages::model::{FinishReason, Usage};
@@ -315,4 +316,19 @@ fn a_step_whose_calls_are_all_rejected_ends_at_once_and_a_mixed_one_waits_for_th
         .records([call_ends(b, 1, result), step_ends(1, 1), step_starts(1, 2)])
         .does([run_model(1, 2)]);
     check([open(), send("hi")], vec![mixed, boundary]);
+}
+
+#[test]
+fn an_answer_that_nobody_waited_for_is_recorded_and_changes_nothing() {
+    let answer = LateAnswer { word: LateWord::Succeeded, digest: Digest([5; 32]) };
+    let late = |turn| TopicCommand::CallAnsweredLate { call: call(turn, 1, 0), answer };
+    let recorded = |turn| TopicEvent::CallAnsweredLate { call: call(turn, 1, 0), answer, at: NOW };
+    check(
+        vec![open(), send("a"), replies(1, 1, "", vec![look()])],
+        vec![
+            on(late(1), Is::Streaming).records([recorded(1)]),
+            on(late(2), Is::Streaming).refused(TopicRejection::Stale),
+            on(late(0), Is::Streaming).refused(TopicRejection::Stale),
+        ],
+    );
 }

@@ -97,6 +97,7 @@ fn stored(store: &StoreError) -> &'static str {
         StoreError::Closed => "closed",
         StoreError::Stopped { .. } => "approvals_stopped",
         StoreError::TooLarge { .. } => "too_large",
+        StoreError::Sealed { .. } => "sealed",
         // The enum may grow; the words still say what happened.
         _ => "store",
     }

@@ -67,17 +67,54 @@ fn an_audit_says_who_allowed_what_and_leaves_the_evidence_as_it_is() {
     assert!(text(&stderr).contains("the file of marks is gone"), "{}", text(&stderr));
 }
 
-#[test]
-fn what_is_no_store_or_in_use_is_not_audited() {
+/// A directory with a store, after this change of its own record.
+async fn stored(change: impl FnOnce(&mut Vec<u8>)) -> tempfile::TempDir {
+    use pilothouse::store::{Batch, Keyspace, Store as _, sled::SledStore};
+
     let directory = tempfile::tempdir().expect("there is a temporary directory");
-    let refused = |words: &str| {
-        let Output { status, stderr, .. } = audit(directory.path(), &[]);
-        assert_eq!((status.code(), text(&stderr).contains(words)), (Some(2), true), "{}", text(&stderr));
+    let store = SledStore::open(directory.path()).await.expect("it opens");
+    let key = b"format".to_vec();
+    let mut record = store.get(Keyspace::Meta, key.clone()).await.expect("it reads").expect("a record");
+    change(&mut record);
+    let mut batch = Batch::new();
+    batch.put(Keyspace::Meta, key, record);
+    store.lane().append(batch).await.expect("it is written");
+    store.close().await.expect("it closes");
+    directory
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_store_of_ours_or_in_use_is_not_audited_and_the_words_say_why() {
+    let refused = |path: &Path, words: &str| {
+        let Output { status, stdout, stderr } = audit(path, &[]);
+        assert_eq!((status.code(), text(&stdout)), (Some(2), String::new()), "{words}");
+        assert!(text(&stderr).contains(words), "{words}: {}", text(&stderr));
     };
-    refused("holds no store");
+    let directory = tempfile::tempdir().expect("there is a temporary directory");
+    refused(directory.path(), "holds no store: name the data directory");
     assert_eq!(std::fs::read_dir(directory.path()).expect("it is there").count(), 0, "nothing is made");
-    std::fs::write(directory.path().join("db"), "").expect("it can be written");
-    let lock = std::fs::File::create(directory.path().join("lock")).expect("it can be made");
-    fs2::FileExt::lock_exclusive(&lock).expect("it can be locked");
-    refused("is in use: stop its runtime");
+    refused(&directory.path().join("nowhere"), "holds no store");
+    let file = directory.path().join("db");
+    std::fs::write(&file, "of another program").expect("it can be written");
+    refused(&file, "is a file: name the data directory");
+    refused(directory.path(), "holds no store: name the data directory");
+    assert_eq!(std::fs::read(&file).expect("it is there"), b"of another program");
+
+    let newer = stored(|record| {
+        record[3] += 1;
+        let body = record.len() - 4;
+        let check = crc32(&record[..body]).to_be_bytes();
+        record[body..].copy_from_slice(&check);
+    });
+    refused(newer.await.path(), "has format 2, this version reads up to 1: use the newer version");
+    refused(stored(|record| record[9] ^= 1).await.path(), "a record with a wrong checksum in meta");
+    let used = stored(|_| {}).await;
+    let _open = pilothouse::store::sled::SledStore::open(used.path()).await.expect("it opens");
+    refused(used.path(), "is in use: stop its runtime, or ask it for Runtime::audit");
+}
+
+/// The checksum of a record (CRC-32 as in IEEE 802.3).
+fn crc32(bytes: &[u8]) -> u32 {
+    let bit = |crc: u32| if crc & 1 == 1 { (crc >> 1) ^ 0xedb8_8320 } else { crc >> 1 };
+    !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), |crc, _| bit(crc)))
 }

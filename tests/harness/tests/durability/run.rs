@@ -45,6 +45,18 @@ fn program(disk: Disk) -> Command {
     shell
 }
 
+/// A process that reads lines and keeps its data here, on such a disk.
+fn spawned(disk: Disk, data: &Path) -> Child {
+    program(disk)
+        .args(["run", "-", "--data"])
+        .arg(data)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the program starts")
+}
+
 /// A process that runs, and what it has told so far.
 pub(crate) struct Run {
     child: Child,
@@ -64,14 +76,7 @@ impl Run {
 
     /// As [`start`](Self::start), on such a disk.
     pub(crate) fn start_on(disk: Disk, data: &Path, marks: &Path) -> Self {
-        let mut child = program(disk)
-            .args(["run", "-", "--data"])
-            .arg(data)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the program starts");
+        let mut child = spawned(disk, data);
         let (sender, lines) = channel();
         let out = BufReader::new(child.stdout.take().expect("the output is a pipe"));
         std::thread::spawn(move || {
@@ -222,14 +227,7 @@ impl Drop for Run {
 
 /// What a process says to these lines.
 pub(crate) fn once(data: &Path, lines: &str) -> String {
-    let mut child = Command::new(PROGRAM)
-        .args(["run", "-", "--data"])
-        .arg(data)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("the program starts");
+    let mut child = spawned(Disk::Roomy, data);
     let _gone = child.stdin.take().map(|mut stdin| stdin.write_all(lines.as_bytes()));
     let output = child.wait_with_output().expect("it ends");
     String::from_utf8_lossy(&output.stdout).into_owned()
