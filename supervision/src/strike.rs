@@ -79,7 +79,10 @@ impl Blow {
     {
         let was_hit = self.hits(supervisor);
         match self {
-            Self::Kill if was_hit => children.for_each(|child| drop(self.hits(child))),
+            Self::Kill if was_hit => children.for_each(|child| {
+                // One that is away needs no kill.
+                let _was_there = self.hits(child);
+            }),
             Self::Kill | Self::At(..) => {}
         }
         was_hit
