@@ -7,7 +7,7 @@ use pilothouse::approval::{ApprovalId, CardState, DecideAnswer, Settlement, Verd
 use pilothouse::call::{CallOutcome, CallResult};
 use pilothouse::id::{MessageId, TurnId};
 use pilothouse::model::HistoryItem;
-use pilothouse::topic::{CallState, CallView, MessageView, Receipt, TopicView, TurnView};
+use pilothouse::topic::{CallState, CallView, MessageView, Receipt, StopReason, TopicView, TurnView};
 
 use super::promise::{ASKS, CRASH, DURABLE, FIRST, HELD, HISTORY, KEY, ONE_PLACE};
 use super::world::{Ran, World, token_of};
@@ -57,6 +57,7 @@ impl World {
     pub(super) fn saw_view(&self, topic: &str, view: &TopicView) {
         self.messages_have_one_place(topic, view);
         self.held_stays_held(topic, view);
+        self.what_waits_at_a_bad_end_is_held(topic, view);
         for (place, turn) in view.turns.iter().enumerate() {
             if turn.stop.is_some() {
                 self.saw_closed(topic, turn);
@@ -101,6 +102,36 @@ impl World {
         drop(facts);
         if let Some(message) = freed {
             self.violated(HELD, format!("message {message} of {topic} was held and runs"));
+        }
+    }
+
+    /// What waited when a turn ended badly does not run in the next one. Whether an end is bad is judged here, and not
+    /// asked of the runtime.
+    fn what_waits_at_a_bad_end_is_held(&self, topic: &str, view: &TopicView) {
+        for (ended, next) in view.turns.iter().zip(view.turns.iter().skip(1)) {
+            let is_bad = match &ended.stop {
+                None | Some(StopReason::Completed | StopReason::Yielded) => false,
+                Some(
+                    StopReason::Aborted
+                    | StopReason::Failed(_)
+                    | StopReason::StepLimit
+                    | StopReason::OutputTruncated
+                    | StopReason::Refused
+                    | StopReason::BudgetExhausted
+                    | StopReason::ApprovalExpired
+                    | StopReason::Interrupted(_)
+                    | StopReason::BudgetSpent(_),
+                ) => true,
+            };
+            let Some(at) = ended.finished_at.filter(|_| is_bad) else { continue };
+            if let Some(ran) = next.messages.iter().find(|message| message.at < at) {
+                let (turn, stop) = (ended.turn, ended.stop.as_ref().map(StopReason::name));
+                let words = format!(
+                    "message {} of {topic} waited as turn {turn} ended ({stop:?}), and ran",
+                    ran.message
+                );
+                self.violated(HELD, words);
+            }
         }
     }
 
