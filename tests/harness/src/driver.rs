@@ -120,7 +120,7 @@ async fn play<R: AsyncRead + Unpin>(
     data: Data,
     seed: u64,
 ) -> io::Result<Ended> {
-    let out = Out::new(out);
+    let out = Out::new(out, data.clock());
     let stage = Stage::new(out.clone(), data, seed);
     let mut driver = Driver { stage, out, cursor: Cursor::default(), seed };
     let end = driver.play(LineReader::new(input)).await;

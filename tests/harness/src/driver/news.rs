@@ -67,7 +67,7 @@ impl News {
         if self.is_old(&event) {
             return;
         }
-        if let Some((kind, fields)) = show::runtime(&event) {
+        if let Some((kind, fields)) = show::runtime(&event, self.out.now()) {
             self.out.event(kind, fields);
         }
         match event {

@@ -8,7 +8,9 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use pilothouse::clock::Clock;
 use pilothouse::id::ApprovalId;
+use pilothouse::time::Timestamp;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
@@ -28,6 +30,8 @@ pub(super) type Fields = Map<String, Value>;
 /// Writes lines from several tasks, one at a time.
 pub(super) struct Out {
     state: Mutex<State>,
+    /// The run's clock: that of the runtime.
+    clock: Arc<dyn Clock>,
     /// How many lines are out; whoever waits for a line holds a receiver.
     written: watch::Sender<usize>,
 }
@@ -55,7 +59,7 @@ struct Held {
 }
 
 impl Out {
-    pub(super) fn new(out: Box<dyn io::Write + Send>) -> Arc<Self> {
+    pub(super) fn new(out: Box<dyn io::Write + Send>, clock: Arc<dyn Clock>) -> Arc<Self> {
         let state = State {
             writer: Writer::new(out),
             holding: Holding::No,
@@ -63,7 +67,12 @@ impl Out {
             cards: Vec::new(),
             failure: None,
         };
-        Arc::new(Self { state: Mutex::new(state), written: watch::Sender::new(0) })
+        Arc::new(Self { state: Mutex::new(state), clock, written: watch::Sender::new(0) })
+    }
+
+    /// The time of the run.
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
     }
 
     /// A poisoned lock still holds whole lines: each is written in one step.

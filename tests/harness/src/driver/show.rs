@@ -5,10 +5,10 @@ use std::time::Duration;
 use pilothouse::Sent;
 use pilothouse::approval::{Card, DecideAnswer, Grant, Settlement, ToolChange, ToolFace};
 use pilothouse::call::{CallResult, Content};
-use pilothouse::clock::{Clock, SystemClock};
 use pilothouse::id::{ApprovalId, CallId, Sequence, TopicId};
 use pilothouse::listing::{ListingState, ListingView};
 use pilothouse::server::ServerView;
+use pilothouse::time::Timestamp;
 use pilothouse::tool::{SurfaceView, ToolDefinition};
 use pilothouse::topic::{
     Budget, CallState, CallView, Level, MessageView, Receipt, StopReason, TopicConfig, TopicUpdate,
@@ -182,7 +182,7 @@ pub(super) fn answer(approval: ApprovalId, answer: &DecideAnswer) -> Value {
 }
 
 /// What a server offered last.
-pub(super) fn listing(view: &ListingView) -> Fields {
+pub(super) fn listing(view: &ListingView, now: Timestamp) -> Fields {
     let (state, reason) = match &view.state {
         ListingState::Cold => ("cold", None),
         ListingState::Warm => ("warm", None),
@@ -190,7 +190,7 @@ pub(super) fn listing(view: &ListingView) -> Fields {
     };
     let tools: Vec<Value> = view.tools().iter().map(tool).collect();
     let listing = view.listing.as_deref();
-    let age = listing.map(|listing| SystemClock.now().since(listing.listed_at));
+    let age = listing.map(|listing| now.since(listing.listed_at));
     fields(json!({
         "server": view.server, "state": state, "reason": reason, "tools": tools,
         "revision": listing.map(|listing| listing.revision), "age_ms": age.map(milliseconds),
@@ -290,8 +290,8 @@ pub(super) fn tree(root: &TreeNode) -> Fields {
 }
 
 /// What a server is doing.
-pub(super) fn server(view: &ServerView) -> Fields {
-    let retry_in = view.retry_at.map(|at| at.since(SystemClock.now()));
+fn server(view: &ServerView, now: Timestamp) -> Fields {
+    let retry_in = view.retry_at.map(|at| at.since(now));
     fields(json!({
         "server": view.server, "state": view.state, "reason": view.reason,
         "attempt": (view.attempt > 0).then_some(view.attempt),
@@ -300,9 +300,9 @@ pub(super) fn server(view: &ServerView) -> Fields {
 }
 
 /// An event of the runtime as a whole; `None` for one that a topic's own lines already say.
-pub(super) fn runtime(event: &RuntimeEvent) -> Option<(&'static str, Fields)> {
+pub(super) fn runtime(event: &RuntimeEvent, now: Timestamp) -> Option<(&'static str, Fields)> {
     Some(match event {
-        RuntimeEvent::Server(view) => ("server_state", server(view)),
+        RuntimeEvent::Server(view) => ("server_state", server(view, now)),
         RuntimeEvent::Listing { server, revision, tools, fresh, reason } => (
             "listing",
             fields(

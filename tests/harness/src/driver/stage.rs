@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pilothouse::clock::{Clock, SystemClock};
 use pilothouse::id::{ServerId, TopicId};
 use pilothouse::secret::Secret;
 use pilothouse::{Builder, Runtime, Server, Topic};
@@ -56,6 +57,14 @@ pub(super) enum Data {
 pub(super) struct RealTime;
 
 impl Data {
+    /// The clock of who keeps it here.
+    pub(super) fn clock(&self) -> Arc<dyn Clock> {
+        match self {
+            Self::Given(_) | Self::Scratch(_) => Arc::new(SystemClock),
+            Self::Virtual(time) => Arc::new(time.clock()),
+        }
+    }
+
     /// Has a runtime keep its data here.
     fn prepare(&mut self, builder: Builder, seed: u64) -> Builder {
         match self {

@@ -160,7 +160,7 @@ impl Stage {
     }
 
     pub(super) async fn list(&mut self, fields: ListFields) -> Answered {
-        Ok(show::listing(&self.runtime().await?.server(&fields.server)?.list()))
+        Ok(show::listing(&self.runtime().await?.server(&fields.server)?.list(), self.out.now()))
     }
 
     pub(super) async fn refresh(&mut self, fields: RefreshFields) -> Answered {

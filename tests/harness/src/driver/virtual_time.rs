@@ -30,6 +30,10 @@ impl VirtualTime {
         Self { clock: TokioClock::starting_at(BEGINS), left: MemoryStore::new(), store: None }
     }
 
+    pub(super) fn clock(&self) -> TokioClock {
+        self.clock
+    }
+
     /// Starts on what was left.
     pub(super) fn prepare(&mut self, builder: Builder, seed: u64) -> Builder {
         let mut id = [0; 16];

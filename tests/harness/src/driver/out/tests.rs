@@ -1,5 +1,7 @@
+use std::sync::Arc;
 use std::time::Duration;
 
+use pilothouse::clock::SystemClock;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -18,7 +20,7 @@ fn printed(out: &Out) -> Vec<String> {
 
 /// Does a line that takes so long after an event, and looks on shortly before its reply.
 async fn check(takes: Duration, before_the_reply: &[&str], in_the_end: &[&str]) {
-    let out = Out::new(Box::new(std::io::sink()));
+    let out = Out::new(Box::new(std::io::sink()), Arc::new(SystemClock));
     out.event("before", Fields::new());
     let work = async {
         out.event("caused", Fields::new());
@@ -43,7 +45,7 @@ async fn a_reply_stands_before_what_its_line_caused_unless_it_takes_too_long() {
 
 #[tokio::test(start_paused = true)]
 async fn whoever_waits_for_a_line_is_told_of_it() {
-    let out = Out::new(Box::new(std::io::sink()));
+    let out = Out::new(Box::new(std::io::sink()), Arc::new(SystemClock));
     let mut written = out.written();
     let waiting = tokio::spawn(async move { written.changed().await.is_ok() });
     tokio::task::yield_now().await;
