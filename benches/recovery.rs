@@ -81,7 +81,7 @@ async fn recovered(data: &Path, topics: usize) -> (Duration, Vec<Duration>) {
 
 fn percentile(times: &mut [Duration], hundredth: usize) -> f64 {
     times.sort();
-    times[(times.len() - 1) * hundredth / 100].as_secs_f64() * 1e3
+    times[(times.len() * hundredth).div_ceil(100).saturating_sub(1)].as_secs_f64() * 1e3
 }
 
 fn main() {

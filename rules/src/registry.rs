@@ -39,12 +39,16 @@ pub use table::{ToolTable, resolved, scope_of};
 /// What every server's tool begins with, and no function may.
 pub(crate) const SERVER_PREFIX: &str = "mcp__";
 
+/// Names that one server's tools are given for ever; a tool beyond them is left out. Thirteen times the largest listing: a
+/// server that names its tools anew with each one fills no disk.
+pub const NAMES_MAX: usize = 65_536;
+
 /// One server's entries by raw name.
 pub(crate) type Offered = Arc<BTreeMap<String, Arc<Entry>>>;
 
 /// Every tool of the runtime, and every name that was ever given.
 ///
-/// Bounded by the servers' listings, whose size the catalog bounds; names grow with each tool ever seen.
+/// Bounded by the servers' listings, whose size the catalog bounds, and by [`NAMES_MAX`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Registry {
     builtins: Vec<Arc<Entry>>,
@@ -110,9 +114,13 @@ impl Registry {
     fn first_names(&self, tools: &ServerTools) -> Vec<NameRecord> {
         let mut records: Vec<NameRecord> = Vec::new();
         let mut fresh = BTreeSet::new();
+        let given = self.names.get(&tools.server).map_or(0, BTreeMap::len);
         for tool in shown(tools) {
             if self.name_of(&tools.server, &tool.name).is_some() {
                 continue;
+            }
+            if given + records.len() >= NAMES_MAX {
+                break;
             }
             let name = self.free_name(tools, &tool.name, &fresh);
             fresh.insert(name.clone());

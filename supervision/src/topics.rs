@@ -62,6 +62,23 @@ enum Waiting {
     Remove(Reply<()>),
 }
 
+impl Waiting {
+    /// Who is too many is told at once that there will be no answer, as the reply is dropped.
+    fn join(self, others: &mut Vec<Self>) {
+        others.retain(|other| !other.is_closed());
+        if others.len() < WAITERS {
+            others.push(self);
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        match self {
+            Self::Open(reply) => reply.is_closed(),
+            Self::Remove(reply) => reply.is_closed(),
+        }
+    }
+}
+
 /// Once the runtime stops no session begins or falls asleep any more: each that lives is told to record its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Course {
@@ -91,6 +108,9 @@ impl OldLife {
         }
     }
 }
+
+/// Askers that wait for the end of one topic's removal.
+const WAITERS: usize = 256;
 
 /// Topics that sleep and are looked at with each one that is opened or put to sleep.
 const SWEPT_AT_ONCE: usize = 4;
@@ -198,7 +218,7 @@ impl TopicsShell {
             return Ok(());
         }
         if let Some(waiting) = self.removing.get_mut(&topic) {
-            waiting.push(Waiting::Open(reply));
+            Waiting::Open(reply).join(waiting);
             return Ok(());
         }
         let place = match self.wiring.topics.place(&topic) {
@@ -259,7 +279,7 @@ impl TopicsShell {
     /// meanwhile waits and gets a new one.
     fn remove(&mut self, topic: TopicId, reply: Reply<()>, myself: &ActorRef<Letter<TopicsMsg>>) {
         if let Some(waiting) = self.removing.get_mut(&topic) {
-            return waiting.push(Waiting::Remove(reply));
+            return Waiting::Remove(reply).join(waiting);
         }
         self.removing.insert(topic.clone(), Vec::new());
         let place = self.wiring.topics.place(&topic);

@@ -19,8 +19,8 @@ use pilothouse_messages::server::ServerDefinition;
 use pilothouse_messages::tool::ToolLists;
 use pilothouse_messages::tree::RuntimeEvent;
 use pilothouse_rules::arguments::Validator;
-use pilothouse_rules::registry::policy::{PolicyReach, ToolPolicy};
-use pilothouse_rules::registry::{ToolTable, entries_of};
+use pilothouse_rules::registry::policy::{Admission, PolicyReach, ToolPolicy};
+use pilothouse_rules::registry::{NAMES_MAX, ToolTable, entries_of};
 use tokio::sync::mpsc;
 
 use crate::catalog::offer;
@@ -119,6 +119,7 @@ async fn warn(wiring: &Wiring, servers: Vec<ServerId>, mut gaps: Gaps) -> Gaps {
             let entries: Vec<_> = offered.of_server(&definition.id).cloned().collect();
             let gaps = gaps_of(&entries, &known);
             let mut warnings = unmatched(&definition, &listing);
+            warnings.extend(unnamed(&definition, &listing, entries.len()));
             warnings.extend(entries.iter().filter_map(|entry| {
                 let why = gaps.get(&entry.fingerprint)?.as_ref()?;
                 Some(format!("the arguments of \"{}\" are not checked: {why}", entry.source.raw_name()))
@@ -155,6 +156,18 @@ fn unmatched(definition: &ServerDefinition, listing: &ListingView) -> Vec<String
     let entries = entries_of(&everything);
     let policy = ToolPolicy::of(&definition.tools, PolicyReach::Server(definition.id.clone()));
     policy.unmatched(&entries).iter().map(ToString::to_string).collect()
+}
+
+/// Whether tools were left out because their server has been given all the names that it gets.
+fn unnamed(definition: &ServerDefinition, listing: &ListingView, named: usize) -> Option<String> {
+    if listing.tools().len() <= named {
+        return None;
+    }
+    let policy = ToolPolicy::of(&definition.tools, PolicyReach::Server(definition.id.clone()));
+    let alone = entries_of(&offer(definition, listing.clone()));
+    let admitted = alone.iter().filter(|entry| policy.admits(*entry) == Admission::Admitted).count();
+    let missing = admitted.checked_sub(named).filter(|missing| *missing > 0)?;
+    Some(format!("{missing} tools are left out: this server has used up its {NAMES_MAX} names"))
 }
 
 fn set(wiring: &Wiring, server: ServerId, warnings: Vec<String>) {

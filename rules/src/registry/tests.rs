@@ -334,3 +334,24 @@ proptest! {
         assert_eq!(travelled.table(), plain.table());
     }
 }
+
+#[test]
+fn a_server_that_names_its_tools_anew_each_time_gets_so_many_names_and_no_more() {
+    const LISTED: usize = 5_000;
+    let mut registry = registry(&[]);
+    let mut offered = |round: usize| {
+        let tools: Vec<_> = (0..LISTED).map(|n| format!("t{round}_{n}")).collect();
+        let tools: Vec<_> = tools.iter().map(String::as_str).collect();
+        tell_offer(&mut registry, offer("db", &tools));
+        names(&registry).len()
+    };
+    let full = NAMES_MAX / LISTED;
+    for round in 0..full {
+        assert_eq!(offered(round), LISTED, "round {round}");
+    }
+    assert_eq!(offered(full), NAMES_MAX % LISTED, "the first that are listed get the last names");
+    assert_eq!(offered(full + 1), 0);
+    assert_eq!(offered(0), LISTED, "a name that was given stays");
+    tell_offer(&mut registry, offer("other", &["query"]));
+    assert_eq!(names(&registry).len(), LISTED + 1, "another server has its own");
+}

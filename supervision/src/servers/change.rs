@@ -17,6 +17,9 @@ use ractor::ActorRef;
 use super::server::{Child, Server, power};
 use super::{ServersShell, until_gone};
 
+/// Askers that wait for the end of one server's removal.
+const WAITERS: usize = 256;
+
 type Changed<T> = Reply<Result<T, ConnectionRejection>>;
 
 impl ServersShell {
@@ -95,7 +98,12 @@ impl ServersShell {
         self.wiring.servers.protocols.forget(&place);
         self.publish(&id, None);
         self.tell_catalog(CatalogCommand::Remove { server: id.clone() });
-        self.removing.entry(id.clone()).or_default().push(reply);
+        let waiting = self.removing.entry(id.clone()).or_default();
+        waiting.retain(|reply| !reply.is_closed());
+        // Who is too many is told at once that there will be no answer, as the reply is dropped.
+        if waiting.len() < WAITERS {
+            waiting.push(reply);
+        }
         self.report(myself, &id, &ConnectionCommand::Disable);
         self.forget_if_removed(&id);
     }

@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::stage::{PATIENCE, call, call_function, holds, memory, peer, plays, said, server, settle};
+use crate::stores::Slow;
 
 fn hangs() -> Step {
     Step { hang: true, ..Step::default() }
@@ -225,4 +226,35 @@ async fn a_mailbox_of_one_place_is_enough_for_a_whole_turn() {
     stage.decide(&card, Decision::allow("ann")).await;
     assert_eq!(timeout(PATIENCE, stage.until_end()).await, Ok(StopReason::Completed));
     assert_eq!(stage.results().iter().map(said).collect::<Vec<_>>(), ["succeeded: dropped"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_those_who_open_a_topic_that_is_being_removed_is_bounded() {
+    let slow = Slow::over(memory(), Duration::from_millis(100));
+    let stage = plays([Step::text("Yes?")]).store(slow).raise().await;
+    stage.topic.send("first").await.expect("it is taken");
+    holds("it is answered", || stage.view().turns.iter().any(|turn| turn.stop.is_some())).await;
+    let runtime = stage.runtime.clone();
+    let removal = tokio::spawn(async move { runtime.delete_topic("t").await });
+    let state = || stage.runtime.tree().children[4].children[0].state.clone();
+    holds("its records are being removed", || state() == "failed").await;
+    let mut asked = JoinSet::new();
+    for _ in 0..10 {
+        // Fewer at once than the mailbox holds: each is handled, and waits.
+        for _ in 0..200 {
+            let runtime = stage.runtime.clone();
+            asked.spawn(async move { runtime.open_topic("t", TopicConfig::new("main")).await.map(drop) });
+        }
+        settle().await;
+    }
+    let mut told = 0;
+    while let Some(answer) = asked.try_join_next() {
+        assert_eq!(answer.expect("no task panics"), Err(TopicError::Ask(AskError::Interrupted)));
+        told += 1;
+    }
+    assert_eq!(told, 2_000 - 256, "who is too many is told at once");
+    removal.await.expect("no panic").expect("it is removed");
+    while let Some(answer) = asked.join_next().await {
+        assert_eq!(answer.expect("no task panics"), Ok(()), "the others get the new topic");
+    }
 }

@@ -83,7 +83,7 @@ impl Embedder {
         let (sent, said, told, stopped) = (BTreeMap::new(), BTreeMap::new(), Told::default(), Vec::new());
         let mut embedder = Self { life, child, stdin, lines, written: 0, sent, said, told, stopped };
         let log = json!({"call_log": ground.calls});
-        embedder.server("notes", &[log.clone()]);
+        embedder.server("notes", std::slice::from_ref(&log));
         embedder.server("frail", &[log, json!({"exit_after": 12})]);
         for topic in 0..TOPICS {
             embedder.topic(topic);

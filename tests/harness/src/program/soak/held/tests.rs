@@ -7,7 +7,8 @@ fn sample(second: u64, of: impl Fn(u64) -> u64) -> Sample {
 
 #[test]
 fn what_grows_is_named_and_what_is_held_for_a_moment_or_warms_up_is_not() {
-    let rows: [(&str, fn(u64) -> u64, usize); 4] = [
+    type Row = (&'static str, fn(u64) -> u64, usize);
+    let rows: [Row; 4] = [
         ("flat", |_| 50, 0),
         ("warms up", |second| if second < 20 { second } else { 20 }, 0),
         ("held for a moment", |second| if second % 7 == 0 { 500 } else { 50 }, 0),
