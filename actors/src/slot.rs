@@ -89,12 +89,17 @@ enum Became {
     Closed,
 }
 
+/// How many letters of those who end work lie beside a full mailbox.
+const RESERVE: usize = 16;
+
 /// The place of one actor in the tree, over all its lives.
 pub struct Slot<M: Send + 'static> {
     name: String,
     current: ArcSwapOption<ActorRef<Letter<M>>>,
     permits: Arc<Semaphore>,
     mailbox: usize,
+    /// Permits beside those of the mailbox, for what ends work.
+    reserve: Arc<Semaphore>,
     presence: watch::Sender<Presence>,
     absent_within: Duration,
     answer_within: Duration,
@@ -144,6 +149,7 @@ impl<M: Send + 'static> Slot<M> {
             current: ArcSwapOption::empty(),
             permits: Arc::new(Semaphore::new(bounds.mailbox)),
             mailbox: bounds.mailbox,
+            reserve: Arc::new(Semaphore::new(RESERVE)),
             presence: watch::Sender::new(Presence::Away),
             absent_within: bounds.absent_within,
             answer_within: bounds.answer_within,
@@ -181,7 +187,8 @@ impl<M: Send + 'static> Slot<M> {
 
     /// Letters that wait or are being handled.
     pub fn queued(&self) -> usize {
-        self.mailbox.saturating_sub(self.permits.available_permits())
+        let reserved = RESERVE.saturating_sub(self.reserve.available_permits());
+        self.mailbox.saturating_sub(self.permits.available_permits()) + reserved
     }
 
     /// How often a fresh actor took the place of another.
@@ -311,6 +318,29 @@ impl<M: Send + 'static> Slot<M> {
         body: impl FnOnce(Reply<T>) -> M,
     ) -> Result<T, AskError> {
         let permit = self.permits.clone().try_acquire_owned().map_err(|_full| AskError::Busy)?;
+        self.ask_on(permit, within, body).await
+    }
+
+    /// Asks as [`ask`](Self::ask) does, also where the mailbox is full: for what ends work, so that a flood cannot keep
+    /// it out.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask); [`AskError::Busy`] if 16 such letters lie beside a full mailbox.
+    ///
+    /// # Cancel safety
+    /// As [`ask`](Self::ask).
+    pub async fn ask_urgently<T>(&self, body: impl FnOnce(Reply<T>) -> M) -> Result<T, AskError> {
+        let permit = self.permits.clone().try_acquire_owned();
+        let permit = permit.or_else(|_full| self.reserve.clone().try_acquire_owned());
+        self.ask_on(permit.map_err(|_full| AskError::Busy)?, self.answer_within, body).await
+    }
+
+    async fn ask_on<T>(
+        &self,
+        permit: OwnedSemaphorePermit,
+        within: Duration,
+        body: impl FnOnce(Reply<T>) -> M,
+    ) -> Result<T, AskError> {
         let actor = self.present().await?;
         let (sender, receiver) = oneshot::channel();
         let letter = Letter { body: body(Reply(sender)), _permit: Some(permit) };

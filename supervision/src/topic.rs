@@ -266,8 +266,13 @@ impl Topic {
     }
 
     pub(crate) async fn command(&self, command: TopicCommand) -> Result<TopicAnswer, TopicError> {
+        let ends_work = matches!(command, TopicCommand::Stop { .. });
         let command = Box::new(command);
-        let told = self.place.slot.ask(|reply| SessionMsg::Command { command, reply: Some(reply) }).await?;
+        let letter = |reply| SessionMsg::Command { command, reply: Some(reply) };
+        let told = match ends_work {
+            true => self.place.slot.ask_urgently(letter).await?,
+            false => self.place.slot.ask(letter).await?,
+        };
         told.map_err(TopicError::Rejected)
     }
 }
