@@ -18,7 +18,7 @@ pub use ledger::{
     RefusedDecision,
 };
 
-/// One approval shown to a person. Everything on it is bound by [`Card::digest`].
+/// One approval shown to a person. What is agreed to is bound by [`Card::digest`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Card {
     /// Its name.

@@ -55,7 +55,7 @@ pub enum FacePart {
     Annotations,
     /// How its server is reached or started.
     Server,
-    /// Something behind what was cut.
+    /// Something behind what was cut; told whenever that cannot be ruled out, also beside a part that can be seen.
     Unshown,
 }
 
@@ -76,6 +76,13 @@ impl ToolFace {
         (self.fingerprint, self.definition, self.effect)
             == (other.fingerprint, other.definition, other.effect)
     }
+
+    /// `true` if a person does not see all of it.
+    fn is_cut(&self) -> bool {
+        let optional = [&self.title, &self.description, &self.output_schema, &self.annotations];
+        let mut texts = optional.into_iter().flatten().chain([&self.input_schema]);
+        texts.any(|text| text.ends_with('…'))
+    }
 }
 
 impl ToolChange {
@@ -93,7 +100,8 @@ impl ToolChange {
         ];
         let mut parts: Vec<_> =
             differ.into_iter().filter_map(|(part, differs)| differs.then_some(part)).collect();
-        if parts.is_empty() {
+        let is_cut = old.is_cut() || new.is_cut();
+        if parts.is_empty() || old.fingerprint != new.fingerprint && is_cut {
             parts.push(FacePart::Unshown);
         }
         parts

@@ -112,8 +112,15 @@ fn what_a_reader_would_not_see_is_written_out_and_what_is_long_is_cut() {
 
 #[test]
 fn a_change_that_was_cut_is_still_told() {
-    let long = |end: &str| shown(&format!("{}{end}", "x".repeat(8 << 10)));
-    let (one, two) = (long("1"), long("2"));
-    let ledger = ledger_after(&[asks(0, &one), allow("t", 0), asks(1, &two)]);
-    assert_eq!(ledger.change_of(id("t", 1)).unwrap().parts(), [FacePart::Unshown]);
+    let long = |end: &str| mail(&format!("{}{end}", "x".repeat(8 << 10)));
+    let titled = |definition| ToolDefinition { title: Some("Mail".to_owned()), ..definition };
+    for (then, parts) in [
+        (long("2"), &[FacePart::Unshown][..]),
+        // What can be seen draws no attention from what cannot.
+        (titled(long("2")), &[FacePart::Title, FacePart::Unshown]),
+    ] {
+        let [one, two] = [long("1"), then].map(|of| face(&of, Digest([2; 32]), Effect::Edits));
+        let ledger = ledger_after(&[asks(0, &one), allow("t", 0), asks(1, &two)]);
+        assert_eq!(ledger.change_of(id("t", 1)).unwrap().parts(), parts);
+    }
 }
