@@ -98,6 +98,10 @@ impl SealedStore {
                 }
             };
         }
+        if store.lost().is_some() {
+            // Its seal may be what it has lost, and it takes no writes: what is left can be read, and tells that it was.
+            return Ok(Self { store, seal });
+        }
         for keyspace in FILLED {
             if !store.scan(keyspace, Vec::new(), None, 1).await?.is_empty() {
                 let words = "it was kept without a sealer: use it without one, or choose another directory";
