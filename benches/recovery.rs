@@ -40,7 +40,9 @@ async fn live(data: &Path, topics: usize) {
     }
     println!("live");
     std::io::stdout().flush().expect("the pipe is read");
-    std::future::pending::<()>().await;
+    // It is killed; it ends by itself with whoever started it.
+    let parent = tokio::task::spawn_blocking(|| std::io::copy(&mut std::io::stdin(), &mut std::io::sink()));
+    parent.await.expect("it reads").expect("a pipe");
 }
 
 /// A process with so many live topics, killed.
@@ -49,6 +51,7 @@ fn killed(data: &Path, topics: usize) {
     let mut child = Command::new(program)
         .env(LIVES, data)
         .env(TOPICS, topics.to_string())
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .expect("it starts");

@@ -18,11 +18,11 @@ mod approvals;
 mod audit;
 #[path = "behaviour/catalog.rs"]
 mod catalog;
-#[cfg(feature = "exec")]
 #[path = "behaviour/changes.rs"]
 mod changes;
 #[path = "behaviour/damage.rs"]
 mod damage;
+#[cfg(feature = "exec")]
 #[path = "behaviour/exec.rs"]
 mod exec;
 #[path = "behaviour/faults.rs"]

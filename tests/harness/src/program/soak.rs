@@ -44,6 +44,11 @@ pub(super) async fn run(seconds: u64, data: &Path) -> Result<ExitCode, String> {
             "{} turns, {} calls, {} decisions, {} faults in {seconds} s; {} answers did not come in time",
             last.turns, last.calls, last.decisions, last.faults, last.stuck
         );
+        for (what, done) in [("turn", last.turns), ("call", last.calls), ("decision", last.decisions)] {
+            if done == 0 {
+                wrong.push(format!("not one {what} came about: the load did not run"));
+            }
+        }
         if last.stuck > 0 {
             wrong.push(format!("{} times a topic did not come to rest within a minute", last.stuck));
         }

@@ -47,7 +47,7 @@ async fn check(short: Short, then: OnFull, seed: u64) {
     assert!(!acknowledged.is_empty(), "{row}: something was decided");
 
     let mut full = Run::start_on(Disk::Full(short.room(&data), then), &data, &marks);
-    full.works(Duration::from_secs(6), &mut dice);
+    full.works_until_told(Duration::from_secs(60), &mut dice);
     let (status, codes, told) = full.outcome();
     let typed = |code: &str| matches!(code, "directory" | "io" | "approvals_stopped" | "interrupted");
     match then {

@@ -155,6 +155,18 @@ impl Run {
         }
     }
 
+    /// Works until its output ends, or for two seconds more once it has told an error, and no longer than this.
+    pub(crate) fn works_until_told(&mut self, time: Duration, dice: &mut Dice) {
+        let mut end = Instant::now() + time;
+        while let Ok(line) = self.lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            let had_told = !self.codes.is_empty();
+            self.heard(&line, Some(dice));
+            if !had_told && !self.codes.is_empty() {
+                end = Instant::now() + Duration::from_secs(2);
+            }
+        }
+    }
+
     /// Only waits this long from its first line on: it may still be starting then.
     pub(crate) fn starts(&mut self, time: Duration) {
         if let Ok(line) = self.lines.recv_timeout(Duration::from_secs(30)) {

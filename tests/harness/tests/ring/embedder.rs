@@ -168,11 +168,14 @@ impl Embedder {
     pub(crate) fn rests(&mut self, time: Duration, dice: &mut Dice) {
         let end = Instant::now() + time;
         self.let_go_on(true);
-        let mut quiet = Instant::now();
-        while Instant::now() < end && quiet.elapsed() < Duration::from_secs(4) {
+        // It is quiet while it starts, too.
+        let mut heard = None;
+        while Instant::now() < end
+            && heard.is_none_or(|last: Instant| last.elapsed() < Duration::from_secs(4))
+        {
             match self.lines.recv_timeout(Duration::from_millis(50)) {
                 Ok(line) => {
-                    quiet = Instant::now();
+                    heard = Some(Instant::now());
                     self.heard(&line, Some(dice));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
