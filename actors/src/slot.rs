@@ -96,6 +96,8 @@ const RESERVE: usize = 16;
 pub struct Slot<M: Send + 'static> {
     name: String,
     current: ArcSwapOption<ActorRef<Letter<M>>>,
+    /// Who was put to sleep and has not ended yet.
+    leaving: ArcSwapOption<ActorRef<Letter<M>>>,
     permits: Arc<Semaphore>,
     mailbox: usize,
     /// Permits beside those of the mailbox, for what ends work.
@@ -147,6 +149,7 @@ impl<M: Send + 'static> Slot<M> {
         Self {
             name: name.into(),
             current: ArcSwapOption::empty(),
+            leaving: ArcSwapOption::empty(),
             permits: Arc::new(Semaphore::new(bounds.mailbox)),
             mailbox: bounds.mailbox,
             reserve: Arc::new(Semaphore::new(RESERVE)),
@@ -247,9 +250,15 @@ impl<M: Send + 'static> Slot<M> {
             self.become_unless_closed(Presence::Here);
             return None;
         }
+        self.leaving.store(Some(actor.clone()));
         let old = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
         old.cancel();
         Some(actor)
+    }
+
+    /// The actor that was put to sleep, taken from the slot, if its supervisor has not told its end.
+    pub fn take_leaving(&self) -> Option<Arc<ActorRef<Letter<M>>>> {
+        self.leaving.swap(None)
     }
 
     /// The actor failed too often: askers are told why, until somebody starts it again.

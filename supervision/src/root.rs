@@ -195,18 +195,18 @@ pub(crate) fn end_of(event: SupervisionEvent) -> Option<(ActorId, String)> {
 }
 
 /// Starts an actor, watched, and puts it into its slot.
-async fn spawn<A, M>(
+pub(crate) async fn spawn<A, M>(
     slot: &Slot<M>,
     actor: A,
     args: A::Arguments,
-    (wiring, root): (&Wiring, ActorCell),
+    (wiring, supervisor): (&Wiring, ActorCell),
 ) -> Result<ActorId, SpawnErr>
 where
     A: Actor<Msg = Letter<M>>,
     M: Send + 'static,
 {
     let watched = Watched::new(actor, slot, &wiring.limits);
-    let (actor, _join) = Actor::spawn_linked(None, watched, args, root).await?;
+    let (actor, _join) = Actor::spawn_linked(None, watched, args, supervisor).await?;
     let id = actor.get_id();
     slot.fill(actor);
     Ok(id)

@@ -11,7 +11,6 @@ use pilothouse_actors::session::{SessionActor, SessionArgs, SessionMsg, removal}
 use pilothouse_actors::slot::{Letter, Presence, Reply};
 use pilothouse_actors::tasks::TaskSet;
 use pilothouse_actors::topics::TopicsMsg;
-use pilothouse_actors::watched::Watched;
 use pilothouse_actors::wiring::{Retired, TopicPlace, Wiring};
 use pilothouse_messages::id::TopicId;
 use pilothouse_messages::topic::{Recovery, TopicCommand};
@@ -20,7 +19,7 @@ use pilothouse_rules::restart::{Restarts, Verdict};
 use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
 use tokio::task::JoinSet;
 
-use crate::root::{end_of, vacate};
+use crate::root::{end_of, spawn, vacate};
 
 /// What the supervisor is born with.
 pub(crate) struct TopicsArgs {
@@ -134,13 +133,19 @@ impl Actor for TopicsActor {
         // Topics of an earlier life of this supervisor lost their sessions with it.
         let mut held = VecDeque::new();
         for place in wiring.topics.places.all() {
-            if place.slot.presence() == Presence::Asleep {
-                held.push_back(place.topic.clone());
-                continue;
+            // ractor has told it to end; it may not have done so yet, also if it was put to sleep.
+            let leaving = place.slot.take_leaving();
+            match place.slot.presence() {
+                Presence::Asleep if leaving.is_none() => {
+                    held.push_back(place.topic.clone());
+                    continue;
+                }
+                // Nobody but who opens it again starts it: it was removed, or failed too often.
+                Presence::Parked(_) | Presence::Closed => continue,
+                Presence::Asleep | Presence::Here | Presence::Away => {}
             }
             let reason = "its supervisor was restarted".to_owned();
-            // ractor has told it to end; it may not have done so yet.
-            let session = place.slot.current();
+            let session = leaving.or_else(|| place.slot.current());
             let old = OldLife { session, tasks: Some(place.slot.vacate(Some(reason.clone()))) };
             let actor = place.slot.name().to_owned();
             wiring.events.publish(RuntimeEvent::Restarted { actor, reason });
@@ -303,6 +308,11 @@ impl TopicsShell {
                 Ok(()) => removal::remove(wiring.store.as_ref(), &topic, wiring.limits.clone()).await,
                 Err(error) => Err(error),
             };
+            // Also if the supervisor ends now: whoever is told finds nothing of it.
+            if let Some(place) = place {
+                wiring.topics.places.remove(&topic);
+                place.hub.close();
+            }
             reply.send(removed);
             let _gone = myself.cast(Letter::inside(TopicsMsg::Removed { topic }));
         });
@@ -314,10 +324,6 @@ impl TopicsShell {
         topic: &TopicId,
         myself: &ActorRef<Letter<TopicsMsg>>,
     ) -> Result<(), SpawnErr> {
-        if let Some(place) = self.wiring.topics.place(topic) {
-            place.hub.close();
-        }
-        self.wiring.topics.places.remove(topic);
         self.restarts.remove(topic);
         for waiting in self.removing.remove(topic).into_iter().flatten() {
             match waiting {
@@ -355,10 +361,8 @@ impl TopicsShell {
         me: ActorCell,
     ) -> Result<(), SpawnErr> {
         let args = SessionArgs { wiring: self.wiring.clone(), place: place.clone(), cause };
-        let watched = Watched::new(SessionActor, &place.slot, &self.wiring.limits);
-        let (session, _join) = Actor::spawn_linked(None, watched, args, me).await?;
-        self.alive.insert(session.get_id(), place.topic.clone());
-        place.slot.fill(session);
+        let session = spawn(&place.slot, SessionActor, args, (&self.wiring, me)).await?;
+        self.alive.insert(session, place.topic.clone());
         Ok(())
     }
 
@@ -371,6 +375,9 @@ impl TopicsShell {
         // One whose topic is being removed is not known any more.
         let Some(topic) = self.alive.remove(&id) else { return Ok(()) };
         if let Some(ending) = self.ending.remove(&topic) {
+            if let Some(place) = self.wiring.topics.place(&topic) {
+                drop(place.slot.take_leaving());
+            }
             if ending.then == Then::Wake {
                 return self.wake(&topic, myself.get_cell()).await;
             }

@@ -43,6 +43,11 @@ async fn check(before: impl AsyncFnOnce(&Slot<()>), rests: bool, expected: (Pres
     before(&slot).await;
     let slept = slot.rest(|| rests);
     assert_eq!((slot.presence(), slept.is_some()), expected);
+    assert_eq!(
+        slot.take_leaving().is_some(),
+        slept.is_some(),
+        "who was put to sleep is known until its end is told"
+    );
     slot.inform(());
     let asleep = expected.0 == Presence::Asleep;
     assert_eq!(woken.load(Ordering::SeqCst), usize::from(asleep), "only one that sleeps is woken");

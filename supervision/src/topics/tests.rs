@@ -115,6 +115,25 @@ async fn nothing_starts_a_session_of_a_topic_that_is_being_removed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_restarted_supervisor_starts_nobody_who_was_removed_or_has_failed_too_often() {
+    let house = House::open(Limits::default()).await;
+    let topics = &house.runtime.0.wiring.topics;
+    let place = house.place();
+    house.store.hold();
+    let removal = tokio::spawn(house.remove());
+    sleep(Duration::from_millis(1)).await;
+    topics.slot.current().expect("it lives").kill();
+    until("its successor", || topics.slot.restarts() == 1 && topics.slot.current().is_some()).await;
+    house.store.release();
+    assert_eq!(removal.await.expect("it is answered"), Err(AskError::Interrupted));
+    sleep(Duration::from_secs(60)).await;
+    assert!(matches!(place.slot.presence(), Presence::Parked(_)), "{:?}", place.slot.presence());
+    assert_eq!((house.session(), place.slot.restarts()), (None, 0));
+    assert_eq!(house.remove().await, Ok(()), "whoever was interrupted asks again");
+    assert!(topics.place(&t()).is_none());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_runtime_that_stops_opens_nothing_any_more() {
     let house = House::open(Limits::default()).await;
     let topics = &house.runtime.0.wiring.topics;
