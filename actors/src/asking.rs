@@ -34,11 +34,16 @@ pub struct Asker<'a> {
     pub inspected: &'a InspectedLedger,
 }
 
+/// What a call that a topic's model has written comes to. A tool that it was shown in strict mode made it write nulls,
+/// which are taken out first; nobody else writes such ones.
+pub fn asked_by_model(wiring: &Wiring, asker: &Asker<'_>, name: &str, raw: &str) -> Asked {
+    let undone = without_strict_nulls(wiring, asker.block, name, raw);
+    asked(wiring, asker, name, undone.as_deref().unwrap_or(raw))
+}
+
 /// What a topic's call of `name` comes to; `raw` is the text of its arguments.
 pub fn asked(wiring: &Wiring, asker: &Asker<'_>, name: &str, raw: &str) -> Asked {
     let trouble = |entry: &Entry| trouble(wiring, entry);
-    let undone = without_strict_nulls(wiring, asker.block, name, raw);
-    let raw = undone.as_deref().unwrap_or(raw);
     let asked = see(wiring, (asker.scope, asker.block, asker.deferred), |sight| {
         // It may be older than the table, or newer.
         let index = wiring.registry.index.load();

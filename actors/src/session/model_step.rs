@@ -210,7 +210,7 @@ impl Run {
         let mut drafted = Vec::with_capacity(drafts.len());
         for (place, draft) in drafts.into_iter().enumerate() {
             let asked = if place < self.wiring.limits.calls_per_reply {
-                asking::asked(&self.wiring, &asker, &draft.name, &draft.arguments)
+                asking::asked_by_model(&self.wiring, &asker, &draft.name, &draft.arguments)
             } else {
                 Asked::Refused("there are too many calls in this reply".to_owned())
             };
