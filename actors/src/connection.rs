@@ -17,6 +17,7 @@ use pilothouse_messages::listing::{CatalogCommand, RefreshCause};
 use pilothouse_messages::topic::TopicCommand;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::{SemaphorePermit, mpsc, watch};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
@@ -430,14 +431,25 @@ async fn watch_notices(wiring: Arc<Wiring>, place: Arc<ServerPlace>, mut notices
     }
 }
 
+/// Late answers that topics are told of at a time.
+const LATE_AT_ONCE: usize = 64;
+
 /// Has topics record what servers answered to their calls too late.
 async fn keep_late(wiring: Arc<Wiring>, mut replies: mpsc::Receiver<LateReply>) {
+    // Side by side: a topic that does not answer keeps no other's.
+    let mut told = JoinSet::new();
     while let Some(LateReply { origin, answer }) = replies.recv().await {
+        while told.try_join_next().is_some() {}
+        if told.len() >= LATE_AT_ONCE {
+            told.join_next().await;
+        }
         let (Some(topic), Some(call)) = (origin.topic, origin.call) else { continue };
         let Some(place) = wiring.topics.place(&topic) else { continue };
         let command = Box::new(TopicCommand::CallAnsweredLate { call, answer });
-        // A topic that is gone, or does not take it, has nothing to keep it in; the answer is counted.
-        drop(place.slot.ask(|reply| SessionMsg::Command { command, reply: Some(reply) }).await);
+        told.spawn(async move {
+            // A topic that is gone, or does not take it, has nothing to keep it in; the answer is counted.
+            drop(place.slot.ask(|reply| SessionMsg::Command { command, reply: Some(reply) }).await);
+        });
     }
 }
 

@@ -95,18 +95,21 @@ impl OpenQuestions {
         Ok(receiver)
     }
 
-    /// The call is over: what its server has asked for it is taken back, whether or not the server says so.
+    /// An attempt of the call is over. With the last one, what its server has asked for it is taken back, whether or not
+    /// the server says so.
     pub(crate) fn call_is_over(&self, topic: &TopicId, call: CallId) {
         let mut state = self.lock();
-        // Whoever waits sees its sender gone, and takes its question back.
-        state.waiting.retain(|_, waiting| waiting.call != call || waiting.topic != *topic);
         let name = (topic.clone(), call);
         if let Some(running) = state.calls.get_mut(&name) {
             running.attempts -= 1;
-            if running.attempts == 0 {
-                state.calls.remove(&name);
+            if running.attempts > 0 {
+                // The next attempt has begun: what waits may be its own.
+                return;
             }
+            state.calls.remove(&name);
         }
+        // Whoever waits sees its sender gone, and takes its question back.
+        state.waiting.retain(|_, waiting| waiting.call != call || waiting.topic != *topic);
     }
 
     /// Nobody waits for it any more.

@@ -105,11 +105,12 @@ type Gaps = BTreeMap<ServerId, BTreeMap<Digest, Option<String>>>;
 
 /// Looks through what these servers offer for what their embedder should look at.
 async fn warn(wiring: &Wiring, servers: Vec<ServerId>, mut gaps: Gaps) -> Gaps {
+    // What the table shows: the catalog is ahead of it.
+    let listings = wiring.registry.offered.borrow().clone();
     let table = wiring.registry.table.load_full();
-    let places = wiring.catalog.places.load_full();
     for server in servers {
         let known = gaps.remove(&server).unwrap_or_default();
-        let listing = places.get(&server).map(|place| place.view.clone());
+        let listing = listings.get(&server).cloned();
         let (Some(place), Some(listing)) = (wiring.servers.place(&server), listing) else {
             set(wiring, server, Vec::new());
             continue;
