@@ -143,8 +143,13 @@ async fn owner(
     if let Some(card) = open {
         return Ok(Some(CardOwner { tenant: card.tenant.clone(), topic: card.topic.clone() }));
     }
-    match ask(wiring, approval, ApprovalCommand::Find { approval }).await? {
-        Ok(ApprovalAnswer::Found(owner)) => Ok(owner),
+    Ok(found(ask(wiring, approval, ApprovalCommand::Find { approval }).await?))
+}
+
+/// The owner that the ledger was asked for.
+pub(crate) fn found(answer: Result<ApprovalAnswer, ApprovalRejection>) -> Option<CardOwner> {
+    match answer {
+        Ok(ApprovalAnswer::Found(owner)) => owner,
         // The ledger answers this with nothing else and rejects it never.
         Ok(
             ApprovalAnswer::Opened
@@ -155,7 +160,7 @@ async fn owner(
             | ApprovalAnswer::Answer(_)
             | ApprovalAnswer::Over(_),
         )
-        | Err(_) => Ok(None),
+        | Err(_) => None,
     }
 }
 

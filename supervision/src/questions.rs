@@ -12,6 +12,8 @@ use pilothouse_messages::json::JsonText;
 use pilothouse_messages::question::{Answer, AnswerOutcome, PersonAsk, QuestionCard, Reply};
 use pilothouse_rules::arguments::Verdict;
 
+use crate::approvals::found;
+
 pub(crate) async fn answer(
     wiring: &Wiring,
     question: QuestionId,
@@ -72,20 +74,7 @@ async fn owner(
     if let Some(card) = open {
         return Ok(Some(CardOwner { tenant: card.tenant.clone(), topic: card.topic.clone() }));
     }
-    match ask(wiring, question, ApprovalCommand::FindQuestion { question }).await? {
-        Ok(ApprovalAnswer::Found(owner)) => Ok(owner),
-        // The ledger answers this with nothing else and rejects it never.
-        Ok(
-            ApprovalAnswer::Opened
-            | ApprovalAnswer::Settled(_)
-            | ApprovalAnswer::Decide(_)
-            | ApprovalAnswer::Revoke(_)
-            | ApprovalAnswer::Noted
-            | ApprovalAnswer::Answer(_)
-            | ApprovalAnswer::Over(_),
-        )
-        | Err(_) => Ok(None),
-    }
+    Ok(found(ask(wiring, question, ApprovalCommand::FindQuestion { question }).await?))
 }
 
 /// Why the server could not take what a person wrote, if it could not.
