@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use pilothouse::exec::ExecOptions;
 use pilothouse::model::scripted::{ScriptedError, ScriptedModel, Step};
 use pilothouse::model::{
     Dialect, FinishReason, HistoryItem, Model, ModelError, ModelEvent, ModelLimits, ModelRequest,
@@ -345,6 +346,26 @@ impl Model for Speaks {
     fn dialect(&self) -> Dialect {
         self.1
     }
+}
+
+/// On the real clock: a script has a thread of its own.
+#[tokio::test]
+async fn nulls_that_a_script_writes_are_its_own_also_where_its_tool_is_shown_strictly() {
+    let schema = json!({
+        "type": "object",
+        "properties": {"path": {"type": "string"}, "head": {"type": ["integer", "null"]}},
+        "required": ["path"],
+    });
+    let clears = json!({"script": "return await tools.call('look', {path: 'a', head: null})"});
+    let script = ScriptedModel::new(vec![call_function("tool_exec", clears), Step::text("Done.")]);
+    let look =
+        Function::new("look", "Looks.", &schema, async |asked: Invocation| Ok(asked.arguments.to_string()));
+    let setup = thinks(Arc::new(Speaks(script, Dialect::OpenAiStrict))).function(look.effect(Effect::Reads));
+    let mut stage = setup.build(|builder| builder.exec(ExecOptions::new())).raise().await;
+    stage.say("Go.").await;
+    assert_eq!(stage.until_end().await, StopReason::Completed);
+    let told = said(&stage.results()[0]);
+    assert!(told.contains(r#""head":null"#) || told.contains(r#"\"head\":null"#), "{told}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,6 +8,8 @@
 mod dice;
 #[path = "durability/full.rs"]
 mod full;
+#[path = "durability/lines.rs"]
+mod lines;
 #[path = "durability/run.rs"]
 mod run;
 

@@ -8,12 +8,14 @@
 mod dice;
 #[path = "ring/embedder.rs"]
 mod embedder;
+#[path = "durability/lines.rs"]
+mod lines;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use dice::Dice;
-use embedder::{Embedder, Ground, TOPICS, Told, marked, token_in};
+use embedder::{Embedder, Ground, TOPICS, Told, marked, sweep, token_in};
 use pilothouse::audit::AuditFact;
 use pilothouse::call::CallOutcome;
 use pilothouse::prelude::*;
@@ -161,6 +163,15 @@ async fn check(ground: &Ground, told: &Told, seed: u64) -> String {
     )
 }
 
+/// Leaves no process of this run's lives behind, however it ends.
+struct Swept(u64);
+
+impl Drop for Swept {
+    fn drop(&mut self) {
+        sweep(|life| life / LIVES == self.0 / LIVES);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_is_killed_over_and_over_loses_nothing_doubles_nothing_and_leaves_no_orphan() {
     let (seconds, seed) = (number("PILOTHOUSE_RING_SECONDS", SECONDS), number("PILOTHOUSE_SEED", 1));
@@ -168,6 +179,7 @@ async fn a_process_that_is_killed_over_and_over_loses_nothing_doubles_nothing_an
     let ground = Ground { data: directory.path().join("data"), calls: directory.path().join("calls") };
     let (mut dice, mut told, begun) = (Dice::new(seed), Told::default(), Instant::now());
     let first = u64::from(std::process::id()) * LIVES;
+    let _swept = Swept(first);
     let mut life = first;
     while begun.elapsed() < Duration::from_secs(seconds) {
         life += 1;

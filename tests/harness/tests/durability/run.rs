@@ -1,16 +1,17 @@
 //! One process of the harness with work for a person, and the person who decides.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use pilothouse::approval::Verdict;
 use serde_json::{Value, json};
 
 use crate::dice::Dice;
+use crate::lines::heard_from;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_pilothouse-harness");
 /// Topics that work side by side.
@@ -77,17 +78,7 @@ impl Run {
     /// As [`start`](Self::start), on such a disk.
     pub(crate) fn start_on(disk: Disk, data: &Path, marks: &Path) -> Self {
         let mut child = spawned(disk, data);
-        let (sender, lines) = channel();
-        let out = BufReader::new(child.stdout.take().expect("the output is a pipe"));
-        std::thread::spawn(move || {
-            for line in out.lines().map_while(Result::ok) {
-                // The last line of a killed process may be half a line.
-                let Ok(line) = serde_json::from_str::<Value>(&line) else { break };
-                if sender.send(line).is_err() {
-                    break;
-                }
-            }
-        });
+        let lines = heard_from(&mut child);
         let stdin = child.stdin.take();
         let mut run = Self {
             child,

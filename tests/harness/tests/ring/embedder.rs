@@ -1,10 +1,10 @@
 //! One life of an embedding process with real servers, and the people and faults around it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -13,6 +13,7 @@ use pilothouse::approval::Verdict;
 use serde_json::{Value, json};
 
 use crate::dice::Dice;
+use crate::lines::heard_from;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_pilothouse-harness");
 /// Topics that work side by side.
@@ -283,21 +284,6 @@ impl Drop for Embedder {
     }
 }
 
-fn heard_from(child: &mut Child) -> Receiver<Value> {
-    let (sender, lines) = channel();
-    let out = BufReader::new(child.stdout.take().expect("the output is a pipe"));
-    std::thread::spawn(move || {
-        for line in out.lines().map_while(Result::ok) {
-            // The last line of a killed process may be half a line.
-            let Ok(line) = serde_json::from_str::<Value>(&line) else { break };
-            if sender.send(line).is_err() {
-                break;
-            }
-        }
-    });
-    lines
-}
-
 /// What the tools of this test echo.
 pub(crate) fn token_in(content: &Value) -> Option<String> {
     let text = content.to_string();
@@ -306,6 +292,12 @@ pub(crate) fn token_in(content: &Value) -> Option<String> {
     let rest = &rest[begin..];
     let end = rest.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '.')?;
     Some(rest[..end].to_owned())
+}
+
+/// Ends the processes of servers of these lives: one that was stopped hears nothing of its embedder's end, and after a
+/// failed test there is no next life that ends it.
+pub(crate) fn sweep(is_ours: impl Fn(u64) -> bool) {
+    marked().into_iter().filter(|(_, life)| is_ours(*life)).for_each(|(pid, _)| signal(pid, Signal::SIGKILL));
 }
 
 fn signal(pid: i32, signal: Signal) {
